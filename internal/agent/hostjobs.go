@@ -110,13 +110,15 @@ func (a *server) cancelJob(ctx context.Context, host, id string) (api.Job, error
 // markCancelled records that a person has cancelled a job: the end of its session is then what they
 // wanted, no job is submitted in its place, and what was to follow it is cancelled too.
 func (a *server) markCancelled(host string, job api.Job) {
+	account := a.pool.Host(host).Account()
 	for _, s := range a.sessions.live() {
 		sub := s.saved().Submissions.Of(job)
-		if s.host() != host || sub.Job == nil {
+		if s.host() != host || sub.Job == nil || !sub.Matches(job, account) { // another cluster has its own numbers
 			continue
 		}
 		s.change(func(*facts.Facts) { s.endPermitLocked() })
-		s.submissions.change(sub, func(x *state.Submission) { x.Cancel = true })
+		s.submissions.change(sub, func(x *state.Submission) { x.Cancel, x.Account = true, account })
+		signal(a.unsettled) // who sees its end if nobody follows it
 		if sub.Role == state.RoleJob {
 			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 		}

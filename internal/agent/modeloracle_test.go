@@ -310,7 +310,7 @@ func (m *model) checkEnd() {
 		for _, name := range modelSessions {
 			s := l.statusOf(name)
 			m.did("%s shows %s as %s: %s; jobs %s, pending %v", l.name, name, s.State, s.Cause, ids(shownJobs(s)), s.Pending)
-			if s.Pending && !m.submittedLately(name) {
+			if s.Pending && !m.submittedLately(l, name) {
 				m.wrong("%s waits for a job of %s that cannot appear any more", l.name, name)
 			}
 			if s.State == api.SessionDown {
@@ -332,8 +332,13 @@ func (m *model) checkEnd() {
 }
 
 // submittedLately reports whether a job of a session may still appear. Another laptop may have submitted
-// the one that follows.
-func (m *model) submittedLately(session string) bool {
+// the one that follows, and the agent may have crashed a moment before a submission began.
+func (m *model) submittedLately(l *modelLaptop, session string) bool {
+	for _, sub := range l.agent.store.Session(session).Submissions {
+		if sub.InDoubt() && time.Since(sub.When) < state.DoubtTime+2*state.MissApart {
+			return true
+		}
+	}
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
 	for _, tag := range m.cluster.tags {

@@ -187,11 +187,15 @@ func (l *submissions) promote(sub state.Submission) {
 	signal(s.agent.unsettled) // of the job before it, which may not be over
 }
 
-// isFollowed reports whether a job is submitted to follow a job, or none is to be.
+// isFollowed reports whether a job is submitted to follow a job, or none is to be: also if the job is
+// no longer the session's, since it was cancelled.
 func (l *submissions) isFollowed(job api.Job) bool {
 	rec := l.session.saved()
-	next := rec.Next()
-	return rec.Unfollowed == nextTag(job, rec.Asked) || rec.Submissions.Of(job).Cancel || next.Live() && (next.Job != nil || next.Doubt)
+	current, next := rec.Current(), rec.Next()
+	if current.Job == nil || current.Job.Ref() != job.Ref() || current.Cancel {
+		return true
+	}
+	return rec.Unfollowed == nextTag(job, rec.Asked) || next.Live() && (next.Job != nil || next.Doubt)
 }
 
 // leaveUnfollowed has no job submitted to follow a job, unless it is extended.
