@@ -29,7 +29,7 @@ func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
 	if !lines.Scan() {
 		t.Fatal("it showed nothing")
 	}
-	if first := lines.Text(); first != "SESSION  HOST      STATE  JOB  LEFT  TRAFFIC" {
+	if first := lines.Text(); first != "SESSION  HOST      STATE        JOB  LEFT  TRAFFIC" {
 		t.Errorf("not the plain table: %q", first)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -151,7 +151,7 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 	s.cluster.AllowExtend(true)
 	s.run("agent", "start")
 	k := s.watch(80, 24)
-	k.ExpectScreen("down")
+	k.ExpectScreen("not running")
 	k.Type("u")
 	k.ExpectScreen("ready")
 
@@ -194,7 +194,7 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 	k.ExpectScreen("the agent has stopped; waiting for the next one")
 	s.run("agent", "start")
 	k.ExpectScreen("the agent runs again")
-	k.ExpectScreen("practice  down") // the status comes later than that, and what u does must not overwrite what c says
+	k.ExpectScreen("practice  disconnected") // the status comes later than that, and what u does must not overwrite what c says
 	k.Type("u")
 	k.ExpectScreen("practice  ready")
 	k.Type("cn")

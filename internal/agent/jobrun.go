@@ -110,12 +110,12 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
-		isEnd := r.session.submissions.setJob(job)
+		onRecord := r.session.submissions.setJob(job)
 		r.node, r.task = job.Node, job.Task
 		offer(r.remind.updates, job)
 		offer(r.keep.updates, job)
 		if job.State.Ended() {
-			return job, r.finish(ctx, job, isEnd)
+			return job, r.finish(ctx, job, onRecord)
 		}
 		if r.session.config().App == configs.ShellApp {
 			r.proveShell(job)

@@ -111,9 +111,9 @@ func (l *submissions) change(sub state.Submission, change func(*state.Submission
 	_ = l.session.record(func(r *state.Session) { r.Submissions = r.Submissions.Change(sub, change) })
 }
 
-// setJob records the current state of the session's job, and reports whether it has ended by that: an
-// end is noticed once.
-func (l *submissions) setJob(job api.Job) (ended bool) {
+// setJob records the current state of the session's job. One that is not on record any more is over,
+// which was noticed elsewhere.
+func (l *submissions) setJob(job api.Job) (onRecord bool) {
 	s := l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,17 +122,16 @@ func (l *submissions) setJob(job api.Job) (ended bool) {
 	}
 	_ = s.recordLocked(func(r *state.Session) {
 		was := r.Current()
-		if was.Job == nil || was.Job.Ref() != job.Ref() {
-			return // it is over
+		if onRecord = was.Job != nil && was.Job.Ref() == job.Ref(); !onRecord {
+			return
 		}
 		if job.Seen.IsZero() {
 			job.Seen = was.Job.Seen // its log showed the change, and not the scheduler
 		}
-		ended = was.Live() && job.State.Ended()
 		r.Submissions = r.Submissions.Change(was, func(x *state.Submission) { x.Job = &job })
 		r.Asked = cmp.Or(timeLimit(job), r.Asked)
 	})
-	return ended
+	return onRecord
 }
 
 // asRecorded is a job as it was reported or, if its number is another job's by now, the recorded

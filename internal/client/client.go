@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -131,6 +132,7 @@ func (c *Client) newRequest(ctx context.Context, method, path string, in any) (*
 	switch in := in.(type) {
 	case api.None:
 	case url.Values:
+		maps.DeleteFunc(in, func(_ string, values []string) bool { return strings.Join(values, "") == "" }) // what is not asked for
 		path += "?" + in.Encode()
 	default:
 		data, err := json.Marshal(in)

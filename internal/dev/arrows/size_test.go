@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63210
+	allLines   = 63216
 	otherLines = 4809
 )
 
@@ -151,7 +151,7 @@ var sizes = map[string]size{
 	"cmd/tunctl":               {53, 6158},
 	"configs":                  {32, 3490},
 	"internal/action":          {4, 219},
-	"internal/agent":           {29, 5204},
+	"internal/agent":           {29, 5208},
 	"internal/agent/events":    {3, 280},
 	"internal/agent/facts":     {5, 579},
 	"internal/agent/forwards":  {4, 469},
@@ -168,7 +168,7 @@ var sizes = map[string]size{
 	"internal/api":             {28, 1383},
 	"internal/atomicfile":      {3, 89},
 	"internal/autostart":       {8, 779},
-	"internal/client":          {7, 631},
+	"internal/client":          {7, 633},
 	"internal/cmdline":         {4, 714},
 	"internal/ctxtime":         {2, 31},
 	"internal/dashboard":       {7, 774},
