@@ -108,10 +108,14 @@ func (x *Watch) wantsDetail(s sched.Scheduler, now api.Job) bool {
 	row := x.detail.row
 	sameRun := now.Restarts == row.Restarts && now.Node == row.Node && s.AsRequested(now, x.job.ID).Task == s.AsRequested(row, x.job.ID).Task
 	if s.Kind().ShortList {
-		sameRun = sameRun && now.State == row.State
+		sameRun = sameRun && now.State == row.State && now.Start.Sub(row.Start) < rerunAfter
 	}
 	return !x.detail.known || !sameRun || isVague(now) && x.job.State == api.JobUnknown
 }
+
+// rerunAfter is how much later a job has started by a short list that was started again: such a list is
+// accurate to a minute or two.
+const rerunAfter = 3 * time.Minute
 
 // isVague recognises an array in a list that does not have its tasks.
 func isVague(listed api.Job) bool { return listed.State == api.JobRunning && listed.Node == "" }
