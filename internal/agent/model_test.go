@@ -652,7 +652,7 @@ func (m *model) requeue() {
 		now := time.Now()
 		for _, j := range m.cluster.jobs {
 			if j.tag != nil && j.live(now) && j.ended.IsZero() && now.After(j.start) && j.tasks == 0 && m.cluster.dialect.name() == "slurm" {
-				j.start, j.restarts = now.Add(3*time.Minute), j.restarts+1
+				j.start, j.restarts, j.requeued = now.Add(3*time.Minute), j.restarts+1, now
 				m.did("job %s is requeued", j.id)
 			}
 		}

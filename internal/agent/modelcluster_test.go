@@ -167,6 +167,7 @@ type modelJob struct {
 	how              string       // it ended then
 	endedBy          *modelLaptop // whose tunctl has cancelled it
 	extended         time.Time    // when; zero: not
+	requeued         time.Time    // likewise, last
 	attached         bool         // a person has opened it
 }
 

@@ -168,6 +168,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 		case was.endedBy == l: // of another laptop's cancel it hears later, and the next job ends then
 			m.wrong("%s follows a job that a person cancelled", tag.tag)
 		case time.Since(was.extended) < 2*time.Minute: // by another laptop, of which it hears at its next query
+		case time.Since(was.requeued) < 2*time.Minute: // likewise
 		case time.Now().Before(due.Add(-keepSlack)) && !m.jumped: // the model's jobs have other times then
 			m.wrong("%s is %s too early", tag.tag, time.Until(due))
 		}
