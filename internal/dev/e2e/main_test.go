@@ -206,6 +206,9 @@ func (l *laptop) page() (base *url.URL, token string) {
 	return u, token
 }
 
+// pbsHost names a host that has PBS.
+const pbsHost = "TUNCTL_PBS_HOST"
+
 // pictures says that pages are to be photographed, which proves nothing and may take minutes where memory is short.
 var pictures = os.Getenv("TUNCTL_SCREENSHOTS") != ""
 

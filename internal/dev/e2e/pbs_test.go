@@ -22,9 +22,6 @@ import (
 	"tunctl/internal/home"
 )
 
-// pbsHost names a host that has PBS.
-const pbsHost = "TUNCTL_PBS_HOST"
-
 // pbsLaptop is a laptop that reaches the host of TUNCTL_PBS_HOST by a link that can be cut.
 func pbsLaptop(t *testing.T) (*laptop, *link) {
 	t.Helper()
