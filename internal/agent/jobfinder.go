@@ -167,8 +167,8 @@ func (f *jobFinder) byName(ctx context.Context) (api.Job, state.Submission, erro
 	return job, sub, nil
 }
 
-// submittedElsewhere finds a job of the session that another computer of the user has submitted, or another
-// tunctl on this one, so that none is submitted beside it. The job is zero if there is none.
+// submittedElsewhere finds a job of the session that another computer of the user has submitted, so that
+// none is submitted beside it. The job is zero if there is none.
 func (f *jobFinder) submittedElsewhere(ctx context.Context) (api.Job, error) {
 	s := f.session
 	runs, err := s.agent.history.Runs()
@@ -181,7 +181,7 @@ func (f *jobFinder) submittedElsewhere(ctx context.Context) (api.Job, error) {
 			return sub.Tag == x.Tag || sub.Job != nil && sub.Job.Ref() == x.Job.ID
 		}
 		ended := func(r api.Run) bool { return r.Host == s.host() && r.Job.Ref() == x.Job.ID }
-		return x.Session == s.name && x.Job.ID != "" && !slices.ContainsFunc(rec.Submissions, ours) && !slices.ContainsFunc(runs, ended)
+		return x.Session == s.name && x.Computer != submit.Computer() && x.Job.ID != "" && !slices.ContainsFunc(rec.Submissions, ours) && !slices.ContainsFunc(runs, ended)
 	})
 	for _, x := range list {
 		if !usable(x.Job) {
@@ -197,11 +197,8 @@ func (f *jobFinder) submittedElsewhere(ctx context.Context) (api.Job, error) {
 
 // otherComputer names the computer of a submission that is not in this one's record.
 func otherComputer(name string) string {
-	switch name {
-	case "":
+	if name == "" {
 		return "another computer"
-	case submit.Computer():
-		return "another installation of tunctl on this computer"
 	}
 	return fmt.Sprintf("another computer (%s)", api.Sanitize(name))
 }
