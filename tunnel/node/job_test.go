@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ func newFakeSlurm(t *testing.T, hook string) *fakeSlurm {
 	t.Helper()
 	testprogram.Need(t, "python3")
 	f := &fakeSlurm{dir: t.TempDir()}
+	t.Cleanup(f.endAll)
 	f.env = []string{"PATH=" + f.dir + ":" + os.Getenv("PATH"), "HOME=" + f.dir, "FAKE=" + f.dir, "SHELL=/bin/sh"}
 	f.program(t, "srun", `echo "$*" >> $FAKE/runs
 `+hook+`
@@ -53,6 +55,19 @@ echo $$ >> $FAKE/pids
 SLURM_JOB_ID=$job exec "$@"
 `)
 	return f
+}
+
+// endAll ends what a test left: a relay that was cut off waits for hours, and later tests would take it for
+// a process of their job.
+func (f *fakeSlurm) endAll() {
+	all, _ := filepath.Glob("/proc/[0-9]*/environ") // none where there is no /proc
+	for _, path := range all {
+		env, _ := os.ReadFile(path)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if slices.Contains(strings.Split(string(env), "\x00"), "FAKE="+f.dir) && pid != os.Getpid() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // program puts a script into the PATH.
