@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63216
+	allLines   = 63214
 	otherLines = 4809
 )
 
@@ -151,7 +151,7 @@ var sizes = map[string]size{
 	"cmd/tunctl":               {53, 6158},
 	"configs":                  {32, 3490},
 	"internal/action":          {4, 219},
-	"internal/agent":           {29, 5208},
+	"internal/agent":           {29, 5205},
 	"internal/agent/events":    {3, 280},
 	"internal/agent/facts":     {5, 579},
 	"internal/agent/forwards":  {4, 469},
@@ -194,7 +194,7 @@ var sizes = map[string]size{
 	"internal/usage":           {6, 679},
 	"internal/watchui":         {10, 1355},
 	"internal/words":           {1, 116},
-	"jobwatch":                 {21, 2684},
+	"jobwatch":                 {21, 2685},
 	"jobwatch/detect":          {14, 2337},
 	"jobwatch/gridengine":      {7, 1193},
 	"jobwatch/joblog":          {6, 929},
