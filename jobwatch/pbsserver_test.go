@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,15 +65,6 @@ func (r pbsJob) become(state string, attributes ...string) {
 	for i := 0; i < len(attributes); i += 2 {
 		r[attributes[i]] = attributes[i+1]
 	}
-}
-
-// elapsed is how long the job runs, by a server that tells it.
-func (r pbsJob) elapsed() string {
-	began, err := time.ParseInLocation(time.ANSIC, r["stime"], time.UTC)
-	if err != nil || r["clock"] == "" {
-		return "--"
-	}
-	return fmt.Sprintf("%02d:%02d", int(time.Since(began).Hours()), int(time.Since(began).Minutes())%60)
 }
 
 func (r pbsJob) over() bool { return slices.Contains([]string{"F", "X"}, r["job_state"]) }
@@ -190,7 +182,7 @@ func (p *pbsServer) table(history bool) (out, errout string) {
 		if host == "" {
 			host = " -- "
 		}
-		fmt.Fprintf(&b, "%-30s %-15s %-15s %-15s %8s %4d %5d %6s 02:00 %s %5s %s\n", r["Job Id"], "mira", r["queue"], name, "--", 1, 1, "--", r["job_state"], r.elapsed(), host)
+		fmt.Fprintf(&b, "%-30s %-15s %-15s %-15s %8s %4d %5d %6s 02:00 %s %5s %s\n", r["Job Id"], "mira", r["queue"], name, "--", 1, 1, "--", r["job_state"], cmp.Or(r["elapsed"], "--"), host)
 		if r["comment"] != "" {
 			fmt.Fprintf(&b, "   %s\n", r["comment"])
 		}
@@ -841,13 +833,16 @@ func TestRerun(t *testing.T) {
 			p.add(id, "nb", "R")
 			defer w.Watch(id).Close()
 		}
-		again := p.add("50.srv", "nb", "R", "clock", "yes", "Resource_List.walltime", "02:00:00")
+		again := p.add("50.srv", "nb", "R", "Resource_List.walltime", "02:00:00")
 		x := w.Watch("50.srv")
 		defer x.Close()
-		time.Sleep(30 * time.Minute)
+		for minutes := range 30 {
+			p.set(again, "R", "elapsed", fmt.Sprintf("00:%02d", minutes))
+			time.Sleep(time.Minute)
+		}
 		first := x.Job().End
 		now := time.Now()
-		p.set(again, "R", "stime", now.UTC().Format(time.ANSIC)) // on the same node, between two looks
+		p.set(again, "R", "stime", now.UTC().Format(time.ANSIC), "elapsed", "00:00") // on the same node, between two looks
 		time.Sleep(3 * time.Minute)
 		if end := x.Job().End; first.IsZero() || end.Sub(now.Add(2*time.Hour)).Abs() > time.Minute {
 			t.Errorf("it ended at %v, and ends at %v after it was run again at %v", first, end, now)
