@@ -300,7 +300,9 @@ func (p *Page) Evaluate(ctx context.Context, expression string, value any) error
 func (p *Page) Until(ctx context.Context, condition string) error {
 	for {
 		holds := false
-		err := p.Evaluate(ctx, "!!("+condition+")", &holds) // which fails while a page is on its way
+		once, cancel := context.WithTimeout(ctx, answerWithin)
+		err := p.Evaluate(once, "!!("+condition+")", &holds) // which fails while a page is on its way
+		cancel()
 		if err == nil && holds {
 			return nil
 		}
@@ -309,6 +311,9 @@ func (p *Page) Until(ctx context.Context, condition string) error {
 		}
 	}
 }
+
+// answerWithin is when an expression is evaluated again: the browser loses an answer now and then.
+const answerWithin = 10 * time.Second
 
 // Front brings the tab to the front. Those behind it are hidden: they draw nothing.
 func (p *Page) Front(ctx context.Context) error { return p.Call(ctx, "Page.bringToFront", nil, nil) }

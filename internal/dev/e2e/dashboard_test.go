@@ -259,7 +259,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	v.examine("an error")
 
 	v.click("Disconnect jupyter")
-	v.shows("#cards .state", "Disconnected, the job may still run")
+	v.shows("#cards .state", "Disconnected")
 	v.click("Reconnect jupyter")
 	v.shows("#cards .state", "Ready")
 	if again := l.status(); again.Job.ID != s.Job.ID {
