@@ -60,6 +60,7 @@ var clocked = map[string][]string{
 		"tunnel/step/resume_test.go TestHold: time.Sleep",
 	},
 	"the pause of a loop of its callers, or a try that is repeated": {
+		"internal/dev/chromium/chromium.go Until: context.WithTimeout",
 		"tunnel/sshconfig/sshg_test.go TestSSHGIsToldApartBySpeedAndByWhatItSays: Timeout",
 		"internal/dev/desktest/desktest.go pause: time.After",
 		"internal/dev/e2e/cut_test.go connect: context.WithTimeout",
