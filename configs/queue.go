@@ -17,7 +17,7 @@ type Queue struct {
 	GPUs  int    `json:"gpus,omitempty"`  // of one node; 0: not known
 	// NoGPUs: its nodes have none.
 	NoGPUs bool `json:"noGpus,omitempty"`
-	// CPUsPerGPU is how many cores a job must ask for with each GPU; 0: any number.
+	// CPUsPerGPU is how many cores a job must ask for with each GPU; 0: any number, and by default a share of Cores.
 	CPUsPerGPU int `json:"cpusPerGpu,omitempty"`
 	// GPUTypes are the names of the types of its GPUs, as the scheduler knows them.
 	GPUTypes []string `json:"gpuTypes,omitempty"`
@@ -118,15 +118,24 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 	return problems
 }
 
-// setCPUs gives a job with GPUs the cores that its queue wants with them: fewer starve the GPUs, and the share of the
-// node is charged anyway.
+// setCPUs gives a job with GPUs a share of its node's cores for each: fewer starve the GPUs, and the share is usually
+// charged anyway. The queue knows it, or the gpu_default of the question does; a GPU of another type may be a part of one.
 func (s *Site) setCPUs(answers map[string]string) {
 	ask, _ := s.queueQuestion()
 	queue, _ := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
+	cpus, _ := questionNamed(s.Questions, cpusQuestion)
+	kind, _ := questionNamed(s.Questions, gpuTypeQuestion)
 	gpus, _ := strconv.Atoi(answers[gpusQuestion])
-	cpus, _ := strconv.Atoi(answers[cpusQuestion])
-	if wanted := gpus * queue.CPUsPerGPU; wanted > cpus {
-		answers[cpusQuestion] = strconv.Itoa(wanted)
+	least, _ := strconv.Atoi(cpus.Default)
+	share := queue.CPUsPerGPU
+	if share == 0 && queue.GPUs > 0 {
+		share = queue.Cores / queue.GPUs
+	}
+	if share == 0 && (kind.Default == "" || kind.Default == answers[gpuTypeQuestion]) {
+		share, _ = strconv.Atoi(cpus.GPUDefault)
+	}
+	if n := max(least, gpus*share); gpus > 0 && n > 0 {
+		answers[cpusQuestion] = strconv.Itoa(n)
 	}
 }
 
