@@ -203,7 +203,7 @@ func (j *Job) check() (map[string]string, []answerProblem) {
 		text, given := j.Answers[q.Name]
 		if !given {
 			text = q.Default
-			if asked && number != "0" && number != "" {
+			if asked && number != "0" && number != "" && q.Name != cpusQuestion { // see setCPUs
 				text = cmp.Or(q.GPUDefault, text)
 			}
 		}

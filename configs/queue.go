@@ -123,19 +123,16 @@ func (s *Site) checkQueue(answers map[string]string) []answerProblem {
 func (s *Site) setCPUs(answers map[string]string) {
 	ask, _ := s.queueQuestion()
 	queue, _ := find(s.Queues, func(q Queue) bool { return q.Name == answers[ask.Name] })
-	cpus, _ := questionNamed(s.Questions, cpusQuestion)
-	kind, _ := questionNamed(s.Questions, gpuTypeQuestion)
 	gpus, _ := strconv.Atoi(answers[gpusQuestion])
-	least, _ := strconv.Atoi(cpus.Default)
-	share := queue.CPUsPerGPU
-	if share == 0 && queue.GPUs > 0 {
-		share = queue.Cores / queue.GPUs
+	cpus, _ := strconv.Atoi(answers[cpusQuestion])
+	question, _ := questionNamed(s.Questions, cpusQuestion)
+	share, _ := strconv.Atoi(question.GPUDefault)
+	if kind, _ := questionNamed(s.Questions, gpuTypeQuestion); kind.Default != "" && kind.Default != answers[gpuTypeQuestion] {
+		share = 0
 	}
-	if share == 0 && (kind.Default == "" || kind.Default == answers[gpuTypeQuestion]) {
-		share, _ = strconv.Atoi(cpus.GPUDefault)
-	}
-	if n := max(least, gpus*share); gpus > 0 && n > 0 {
-		answers[cpusQuestion] = strconv.Itoa(n)
+	ofNode := queue.Cores / cmp.Or(queue.GPUs, queue.Cores+1) // 0 unless both are known
+	if wanted := gpus * cmp.Or(queue.CPUsPerGPU, ofNode, share); wanted > cpus {
+		answers[cpusQuestion] = strconv.Itoa(wanted)
 	}
 }
 

@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63214
+	allLines   = 63220
 	otherLines = 4809
 )
 
@@ -149,7 +149,7 @@ var largeTypes = map[string]size{
 // sizes are how large each package is.
 var sizes = map[string]size{
 	"cmd/tunctl":               {53, 6158},
-	"configs":                  {32, 3490},
+	"configs":                  {32, 3496},
 	"internal/action":          {4, 219},
 	"internal/agent":           {29, 5205},
 	"internal/agent/events":    {3, 280},
