@@ -11,6 +11,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 // interpose has answer answer the scripts of a laptop that it knows.
@@ -265,11 +266,24 @@ func TestHistoryOfASectionThatComesBack(t *testing.T) {
 		l.agent.reload()
 		l.crash()
 		l.login()
+		before, err := l.agent.sessions.find(modelSession)
+		if err != nil {
+			t.Fatal(err)
+		}
 		l.section = true
 		l.writeConfig()
 		l.agent.reload()
 		if s := l.status(); s.App != configs.ShellApp || s.Job == nil {
 			t.Errorf("its section is back, and it is shown as %+v", s)
+		}
+		if now, err := l.agent.sessions.find(modelSession); err != nil || now == before {
+			t.Fatalf("it is the session as it was, %v", err)
+		}
+		sub := before.saved().Current()
+		late := jobwatch.Report{Job: *sub.Job, Asked: time.Now()}
+		late.State = api.JobFinished
+		if before.submissions.recordAnswer(late, sub, sub.Account) || !before.saved().Current().Live() {
+			t.Errorf("what comes late to the session as it was is recorded: %+v", before.saved())
 		}
 		l.up()
 		m.sleep(2 * time.Minute)

@@ -179,10 +179,15 @@ var errKeepLimit = errors.New("keep = true has reached its limit of jobs per day
 // another agent, as on another laptop, gets the same tag and finds the one next job.
 // Clusters with a common home may use the same job IDs, and a reinstalled cluster starts
 // again at 1: the time of submission, which is the same for everybody, tells them apart. Its time
-// limit, in seconds, is another after an extension, which may have cancelled the next job.
+// limit, in seconds, is another after an extension, and its restarts after a requeue, each of which may
+// have cancelled the next job.
 func nextTag(job api.Job, limit int64) string {
 	number, _, _ := strings.Cut(job.ID, ".") // PBS may add the name of its server
-	return fmt.Sprintf("after-%s-%d-%d", notInTags.ReplaceAllString(number, "-"), job.Submitted.Unix(), (cmp.Or(timeLimit(job), limit)+30)/60)
+	tag := fmt.Sprintf("after-%s-%d-%d", notInTags.ReplaceAllString(number, "-"), job.Submitted.Unix(), (cmp.Or(timeLimit(job), limit)+30)/60)
+	if job.Restarts > 0 {
+		tag += fmt.Sprintf("-%d", job.Restarts)
+	}
+	return tag
 }
 
 var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)

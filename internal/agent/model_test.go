@@ -65,6 +65,7 @@ type modelLaptop struct {
 	keep, section bool                  // of its config
 	address       string                // of the login node
 	full          bool                  // its disk
+	offline       bool                  // it has lost its network
 	wishes        map[string]*modelWish // by session
 	hand          *modelJob             // that it has attached
 	submits       atomic.Int32          // how many `tunctl submit` run
@@ -512,20 +513,20 @@ func (l *modelLaptop) extend() {
 
 func (l *modelLaptop) lose() {
 	l.m.did("%s loses its network", l.name)
-	l.troubled = time.Now()
+	l.troubled, l.offline = time.Now(), true
 	l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
 }
 
 func (l *modelLaptop) restore() {
 	l.m.did("%s has its network", l.name)
-	l.troubled = time.Now()
+	l.troubled, l.offline = time.Now(), false
 	l.host.unreachable(nil)
 	l.agent.pool.NetworkChanged()
 }
 
 func (l *modelLaptop) breakConnection() {
 	l.m.did("the connection of %s breaks", l.name)
-	l.troubled = time.Now()
+	l.troubled, l.offline = time.Now(), false
 	l.host.restart()
 	l.host.unreachable(nil)
 }
@@ -574,7 +575,9 @@ func (m *model) tellLies() {
 	})
 	m.did("the scheduler %s for %s; a job that is cancelled ends after %s", lie.name, lasts, slowEnd)
 	for _, l := range m.laptops {
-		l.troubled = time.Now().Add(lasts)
+		if ends := m.cluster.lieEnds; ends.After(l.troubled) {
+			l.troubled = ends
+		}
 		if m.chance(1, 2) { // `tunctl status`
 			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 			_, err := l.agent.server.handleRefresh(ctx, api.RefreshRequest{})
@@ -635,9 +638,9 @@ func (m *model) endJob() {
 			}
 			m.cluster.end(j, how, nil)
 			m.did("job %s ends: %s", j.id, j.how)
-			// Schedulers use a number again after millions of others, so a laptop knows the job by then.
-			known := j.tag.laptop.agent.store.Session(j.tag.session).Submissions.Of(api.Job{ID: j.id}).Job != nil
-			if again && known {
+			// Schedulers use a number again after millions of others, so a laptop has seen the job by then.
+			known := j.tag.laptop.agent.store.Session(j.tag.session).Submissions.Of(api.Job{ID: j.id}).Job
+			if again && known != nil && known.Name != "" {
 				m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: j.ended.Add(time.Minute), start: j.ended.Add(time.Minute), limit: 100 * time.Hour})
 				m.did("job %s is another one soon", j.id)
 			}
@@ -796,7 +799,7 @@ func (m *model) jumpClock() {
 // was wrong, cut off, or lost with its copy.
 func (l *modelLaptop) upgrade() {
 	how := pick(l.m, "older", "newer", "later", "cut off", "lost")
-	if how == "lost" && (l.agent.pool.Host("hpc").Status().State != api.HostUp || time.Now().Before(l.m.cluster.lieEnds)) {
+	if how == "lost" && (l.offline || l.agent.pool.Host("hpc").Status().State != api.HostUp || time.Now().Before(l.m.cluster.lieEnds)) {
 		how = "cut off"
 	}
 	text := l.stateFile()

@@ -266,7 +266,7 @@ func (l *modelLaptop) checkSubmitted(began time.Time, id string, err error) {
 	l.m.cluster.mu.Lock()
 	defer l.m.cluster.mu.Unlock()
 	for _, tag := range l.m.cluster.tags {
-		if tag.laptop != l || tag.at.Before(began) || tag.session != "" || tag.job == nil {
+		if tag.laptop != l || tag.at.Before(began) || tag.told || tag.session != "" || tag.job == nil {
 			continue
 		}
 		tag.told = err == nil

@@ -77,12 +77,17 @@ func (l *submissions) settle(ctx context.Context, sub state.Submission) (err err
 	}
 	began, elsewhere := time.Now(), sub.Elsewhere(account)
 	q := jobwatch.Query{Tag: sub.Tag, Args: s.config().Args}
-	look := jobs.FindTag
-	if sub.Job != nil && (!elsewhere || sub.Tag == "") {
-		q.ID, look = sub.Job.Ref(), jobs.Find
+	var job api.Job
+	found := false
+	if sub.Job == nil || elsewhere && sub.Tag != "" {
+		job, found, err = jobs.FindTag(ctx, q)
+		found = found && sub.Matches(job, sub.Account) // the tag is that account's, wherever it is found
 	}
-	job, found, err := look(ctx, q)
-	found = found && sub.Matches(job, account)
+	if err == nil && !found && sub.Job != nil { // the accounting may not know the tag
+		q.ID = sub.Job.Ref()
+		job, found, err = jobs.Find(ctx, q)
+		found = found && sub.Matches(job, account)
+	}
 	switch {
 	case errors.Is(err, jobwatch.ErrIncomplete): // it may be one of the others
 		return nil
@@ -186,15 +191,11 @@ func (l *submissions) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub st
 	l.ended = append(l.ended, sub)
 	l.mu.Unlock()
 	l.show(sub, job)
-	if after, found, err := jobs.Detail(ctx, job.Ref()); err == nil && (!found || after.State.Ended()) {
+	if after, found, err := jobs.Detail(ctx, job.Ref()); err == nil && found && after.State.Ended() {
 		after.State = api.JobCancelled
-		if !found {
-			after = job
-			after.State = api.JobCancelled
-		}
 		l.drop(sub, after)
 	}
-	return nil
+	return nil // one that is not found may be there: settle looks again
 }
 
 // show records the job of a submission as it is now, and tells a person of one that has

@@ -93,7 +93,7 @@ func (scheduler) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error) 
 	if err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return nil, err
 	}
-	jobs := parseTable(string(res.Stdout), time.Now().UTC())
+	jobs := parseTable(string(res.Stdout), sh.Now())
 	if len(jobs) == 0 && !emptyTable(string(res.Stdout)) {
 		return nil, errQstatTable
 	}
@@ -275,12 +275,12 @@ printf '%s\n' "$out" | awk -v first="$first" 'NR <= 10 || NR > first' # the head
 	if err != nil {
 		return nil, err
 	}
-	jobs := slices.DeleteFunc(parseTable(string(res.Stdout), time.Now().UTC()), func(j api.Job) bool { return !j.State.Ended() })
+	jobs := slices.DeleteFunc(parseTable(string(res.Stdout), sh.Now()), func(j api.Job) bool { return !j.State.Ended() })
 	if len(jobs) == 0 {
 		return nil, nil
 	}
 	slices.SortFunc(jobs, func(a, b api.Job) int { return sched.CompareIDs(a.ID, b.ID) })
-	since := time.Now().UTC().Add(-sched.HistoryFor)
+	since := sh.Now().Add(-sched.HistoryFor)
 	ids, err := p.qselect(ctx, sh, "-x -tm.ge."+since.Format("200601021504"))
 	if err != nil {
 		return jobs[max(0, len(jobs)-newestEnded):], nil //nolint:nilerr // the table alone is an answer

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/jobtest"
+	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
 
@@ -302,4 +304,23 @@ func TestTheUseOfAnArrayIsThatOfItsFirstTask(t *testing.T) {
 			t.Errorf("%s: %+v, %v", id, u, err)
 		}
 	}
+}
+
+func TestTable(t *testing.T) {
+	t.Run("a start is by the clock of the host", func(t *testing.T) {
+		m := jobtest.NewMachine(t)
+		m.Program(t, "date", "echo 4102444800\n") // the year 2100
+		m.Program(t, "qstat", `cat <<'END'
+pbs01:
+                                                            Req'd  Req'd   Elap
+Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
+--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
+101.pbs01       alice    normal   nb           4711   1   1    --  02:00 R 00:10
+END
+`)
+		jobs, err := newScheduler().List(t.Context(), remote.On(m))
+		if err != nil || len(jobs) != 1 || jobs[0].Start.Year() < 2099 || jobs[0].End.Sub(jobs[0].Start) != 2*time.Hour {
+			t.Errorf("%v, %v", jobs, err)
+		}
+	})
 }

@@ -60,6 +60,9 @@ func (s *Shell) InFolder(ctx context.Context, script string) (Result, error) {
 // Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known.
 func (s *Shell) Skew() time.Duration { return time.Duration(s.skew.Load()) }
 
+// Now is the host's time, by which the times of jobs are.
+func (s *Shell) Now() time.Time { return time.Now().Add(s.Skew()).UTC() }
+
 // Login runs script with the environment of a login shell.
 func (s *Shell) Login(ctx context.Context, script string) (Result, error) {
 	return s.framed(ctx, posixsh.LoginScript, script)

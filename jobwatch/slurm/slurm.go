@@ -150,7 +150,7 @@ func (s scheduler) Detail(ctx context.Context, sh *remote.Shell, ref string) (ap
 		switch matches := s.Matches(job, ref); {
 		case matches && job.State.Ended():
 			return job, nil
-		case matches && job.State == api.JobRunning && (job.End.IsZero() || job.End.After(time.Now())): // else the record is outdated
+		case matches && job.State == api.JobRunning && (job.End.IsZero() || job.End.After(sh.Now())): // else the record is outdated
 			return api.Job{}, fmt.Errorf("%w: the controller does not know job %s, but it runs in the accounting", remote.ErrNoAnswer, ref)
 		}
 	}
