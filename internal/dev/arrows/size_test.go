@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63220
+	allLines   = 63226
 	otherLines = 4809
 )
 
@@ -151,7 +151,7 @@ var sizes = map[string]size{
 	"cmd/tunctl":               {53, 6158},
 	"configs":                  {32, 3496},
 	"internal/action":          {4, 219},
-	"internal/agent":           {29, 5205},
+	"internal/agent":           {29, 5210},
 	"internal/agent/events":    {3, 280},
 	"internal/agent/facts":     {5, 579},
 	"internal/agent/forwards":  {4, 469},
@@ -200,7 +200,7 @@ var sizes = map[string]size{
 	"jobwatch/joblog":          {6, 929},
 	"jobwatch/pbs":             {7, 1242},
 	"jobwatch/plain":           {1, 185},
-	"jobwatch/remote":          {4, 258},
+	"jobwatch/remote":          {4, 259},
 	"jobwatch/sched":           {11, 958},
 	"jobwatch/slurm":           {9, 1331},
 	"tray":                     {17, 2089},
