@@ -29,7 +29,7 @@ func (r *attempt) stayUp(ctx context.Context) error {
 		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", r.host.Account())
 		s.mu.Lock()
 		if s.attempt != nil {
-			s.attempt.permit, s.attempt.who, s.asked = submit.Permit{}, byAgent, submit.Plan{}
+			s.attempt.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
 			s.enterLocked()
 		}
 		s.mu.Unlock()

@@ -75,14 +75,6 @@ func assistantName(name string) string {
 
 func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hours), 'f', -1, 64) }
 
-// permittedByPerson reports whether a person asked for the job, and not an assistant only.
-func (f *jobFinder) permittedByPerson() bool {
-	s := f.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.attempt != nil && s.attempt.permit.ByPerson(time.Now())
-}
-
 // checkAssistantHours refuses a job that is too large before a person is asked, if its size can
 // be read now. Else chargeAssistant does it before the submission.
 func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limit float64) error {

@@ -21,9 +21,8 @@ type attempt struct {
 	done    chan struct{}
 
 	// Guarded by session.mu:
-	who    requester     // a person may ask for what the agent has started
-	client string        // through which a person last asked
-	permit submit.Permit // a job
+	who    requester // a person may ask for what the agent has started
+	client string    // through which a person last asked
 }
 
 // launchLocked begins an attempt.
@@ -55,9 +54,8 @@ func (r *attempt) finish(err error) {
 		return // the agent stops: the session is still wanted
 	}
 	failure := *asError(err)
-	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && r.permit.Live(time.Now()) {
+	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && s.facts.Permit.Live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
-		again.permit = r.permit
 		again.expireLocked()
 		again.launchLocked()
 		return
@@ -65,7 +63,7 @@ func (r *attempt) finish(err error) {
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
 		s.facts.Candidates = several.Jobs
 	}
-	s.facts.Answers, s.facts.Looking = false, false
+	s.facts.Answers, s.facts.Looking, s.facts.Permit = false, false, submit.Permit{}
 	// The next agent shows it too, since it can submit no job either; a log's token is not saved.
 	failure.Message, failure.Hint = s.redactLocked(failure.Message), s.redactLocked(failure.Hint)
 	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
@@ -75,7 +73,7 @@ func (r *attempt) finish(err error) {
 func (s *session) permitted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.attempt != nil && s.attempt.permit.Live(time.Now())
+	return s.facts.Permit.Live(time.Now())
 }
 
 // grantLocked records a person's permission. A job that was started by hand is never
@@ -85,14 +83,14 @@ func (r *attempt) grantLocked(waiter string) {
 	if s.byJob() || !s.hasJobLocked() {
 		return
 	}
-	r.permit.Grant(waiter, s.agent.limits.Permit)
+	s.facts.Permit.Grant(waiter, s.agent.limits.Permit)
 	r.expireLocked()
 }
 
 // expireLocked ends the permission of an attempt when its time is over.
 func (r *attempt) expireLocked() {
 	s := r.session
-	end := r.permit.End()
+	end := s.facts.Permit.End()
 	s.agent.work.Go(func() {
 		for time.Now().Before(end) {
 			select {
@@ -107,26 +105,11 @@ func (r *attempt) expireLocked() {
 	})
 }
 
-// endPermitLocked ends the permission to submit: it was used, is not needed, or a person has
-// cancelled the job.
-func (s *session) endPermitLocked() {
-	if s.attempt != nil && !s.attempt.permit.IsZero() {
-		s.attempt.permit, s.asked = submit.Permit{}, submit.Plan{}
-	}
-}
-
-// settlePermitLocked ends the permission if the scheduler says that the session has a job.
-func (s *session) settlePermitLocked(r jobwatch.Report) {
-	if s.attempt != nil && s.attempt.permit.SettledBy(r) {
-		s.endPermitLocked()
-	}
-}
-
 // revoke ends the permission of a command that no longer waits.
 func (s *session) revoke(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attempt != nil && s.attempt.permit.Revoke(waiter) {
+	if s.attempt != nil && s.facts.Permit.Revoke(waiter) {
 		s.attempt.lapseLocked()
 	}
 }
@@ -135,10 +118,10 @@ func (s *session) revoke(waiter string) {
 // on the agent only adopts an existing job.
 func (r *attempt) lapseLocked() {
 	s := r.session
-	if s.attempt != r || r.permit.IsZero() || r.permit.Live(time.Now()) {
+	if s.attempt != r || s.facts.Permit.IsZero() || s.facts.Permit.Live(time.Now()) {
 		return // of an earlier attempt, used, or still valid
 	}
-	r.permit, r.who, s.asked = submit.Permit{}, byAgent, submit.Plan{}
+	r.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
 	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
 	s.enterLocked()
 }

@@ -116,7 +116,7 @@ func (a *server) markCancelled(host string, job api.Job) {
 		if s.host() != host || sub.Job == nil || !sub.Matches(job, account) { // another cluster has its own numbers
 			continue
 		}
-		s.change(func(*facts.Facts) { s.endPermitLocked() })
+		s.change((*facts.Facts).EndPermit)
 		s.submissions.change(sub, func(x *state.Submission) { x.Cancel, x.Account = true, account })
 		signal(a.unsettled) // who sees its end if nobody follows it
 		if sub.Role == state.RoleJob {

@@ -274,7 +274,7 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 	if err == nil && !s.permitted() { // it may have ended meanwhile
 		err = f.noJobError(was)
 	}
-	if err == nil && !f.permittedByPerson() {
+	if known := s.known(); err == nil && !known.Permit.ByPerson(time.Now()) { // but an assistant only
 		err = f.chargeAssistant(ctx, plan, order)
 	}
 	if err != nil {
@@ -293,9 +293,9 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 		return api.Job{}, err
 	}
 	err = s.submissions.adopt(job, sub, account, time.Now())
-	s.change(func(*facts.Facts) { // its job may have ended already, and is not submitted again
-		if s.attempt != nil && !s.attempt.permit.GivenAfter(began) {
-			s.endPermitLocked()
+	s.change(func(f *facts.Facts) { // its job may have ended already, and is not submitted again
+		if !f.Permit.GivenAfter(began) {
+			f.EndPermit()
 		}
 	})
 	return job, err
@@ -305,8 +305,8 @@ func (f *jobFinder) submit(ctx context.Context) (api.Job, error) {
 func (f *jobFinder) notBegun(plan submit.Plan) {
 	f.session.change(func(x *facts.Facts) {
 		x.Submitting = false
-		if f.session.asked.With == nil {
-			f.session.asked = plan
+		if x.Asked.With == nil {
+			x.Asked = plan
 		}
 	})
 }
@@ -318,9 +318,9 @@ func (f *jobFinder) begin(source *submit.Source, interrupted state.Submission) (
 	present := s.presentIn(interrupted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asked := s.asked
+	asked := s.facts.Asked
 	plan := asked
-	s.asked = submit.Plan{}
+	s.facts.Asked = submit.Plan{}
 	if interrupted.Tag != "" {
 		if !present.have(plan.With) {
 			return plan, interrupted, present.others("an earlier submission of "+s.name+" was interrupted, and its job may still appear",
@@ -332,7 +332,7 @@ func (f *jobFinder) begin(source *submit.Source, interrupted state.Submission) (
 	s.facts.Submitting, s.facts.Doing = true, facts.Doing{Text: "submitting " + source.Session.Submit}
 	err := s.agent.store.Begin(s.name, func(r *state.Session) { r.Submissions, r.Assisted = r.Submissions.Put(sub), false })
 	if s.recordedLocked(err) != nil {
-		s.asked, s.facts.Submitting = asked, false
+		s.facts.Asked, s.facts.Submitting = asked, false
 		err = fmt.Errorf("nothing was submitted: %w", err)
 	}
 	return plan.For(source), sub, err

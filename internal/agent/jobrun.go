@@ -166,7 +166,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
 func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 	report.Job = r.session.submissions.asRecorded(report.Job)
-	r.session.change(func(*facts.Facts) { r.session.settlePermitLocked(report) })
+	r.session.change(func(f *facts.Facts) { f.SettlePermit(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {
 		return now

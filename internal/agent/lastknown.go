@@ -63,7 +63,7 @@ func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Sessio
 	v := f.Derive(now)
 	s := api.Session{
 		Name: cfg.Name, Host: cfg.Host, App: cfg.App, Of: rec.Of, State: v.State, Cause: api.Redact(v.Cause), Hint: v.Hint,
-		With: f.Choices(nil), Recent: rec.Recent, Forwards: []api.Forward{},
+		With: f.Choices(), Recent: rec.Recent, Forwards: []api.Forward{},
 	}
 	f.ShowJobs(&s)
 	return s

@@ -299,7 +299,7 @@ func TestPermit(t *testing.T) {
 			current := func() (a *attempt, permitted bool) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				return s.attempt, s.attempt != nil && !s.attempt.permit.IsZero()
+				return s.attempt, s.attempt != nil && !s.facts.Permit.IsZero()
 			}
 			was, _ := current()
 			m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil) })

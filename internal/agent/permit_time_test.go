@@ -16,12 +16,12 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
-	if r.permit.Live(time.Now()) {
+	if s.facts.Permit.Live(time.Now()) {
 		t.Error("nobody permitted anything")
 	}
 	before := time.Now()
 	r.grantLocked("")
-	end := r.permit.End()
+	end := s.facts.Permit.End()
 	if d := end.Sub(before.Round(0)); d < time.Hour || d > time.Hour+time.Minute {
 		t.Errorf("it lasts %v", d)
 	}
@@ -29,7 +29,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	if end != end.Round(0) {
 		t.Errorf("%v is not of the wall clock", end)
 	}
-	if !r.permit.Live(end.Add(-time.Second)) || r.permit.Live(end) {
+	if !s.facts.Permit.Live(end.Add(-time.Second)) || s.facts.Permit.Live(end) {
 		t.Error("it does not end when its time is over")
 	}
 }
@@ -40,7 +40,7 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	r.grantLocked("")
-	if r.permit.Live(time.Now()) {
+	if s.facts.Permit.Live(time.Now()) {
 		t.Error("a job may be submitted")
 	}
 }
@@ -84,9 +84,8 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s := quietSession(t)
 	old := &attempt{session: s}
-	old.permit.Grant("", -time.Second)
 	s.attempt = &attempt{session: s}
-	s.attempt.permit.Grant("", time.Hour)
+	s.facts.Permit.Grant("", time.Hour)
 	old.lapseLocked()
 	if !s.permitted() {
 		t.Error("the session is without permission")

@@ -57,7 +57,6 @@ type session struct {
 
 	mu      sync.Mutex
 	cfg     configs.Session
-	asked   submit.Plan // for the submission that is permitted; zero: a person chose nothing
 	facts   facts.Facts
 	current api.Session // as last entered
 	pages   pages
@@ -137,7 +136,7 @@ func (s *session) startActing(who requester, permits bool, waiter, client string
 		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
 			s.attempt.grantLocked(waiter)
 			if plan.With != nil {
-				s.asked = plan
+				s.facts.Asked = plan
 			}
 			if s.watch != nil {
 				s.watch.QuerySoon()
@@ -150,7 +149,7 @@ func (s *session) startActing(who requester, permits bool, waiter, client string
 		return s.current, at
 	}
 	r := s.newAttemptLocked(host, who, client)
-	s.asked = plan
+	s.facts.Asked = plan
 	if permits {
 		r.grantLocked(waiter)
 	}
@@ -231,6 +230,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{
 		Name: s.name, Saved: s.saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind,
+		Permit: s.facts.Permit, Asked: s.facts.Asked,
 	}
 	s.facts.Served = who == byAgent && s.facts.Saved.Current().Served // clients wait for it, as after a lost connection
 	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
@@ -276,7 +276,7 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.submissions.mu.Lock()
 	s.submissions.ended = nil
 	s.submissions.mu.Unlock()
-	s.change(func(f *facts.Facts) { *f, s.asked = facts.Facts{Name: s.name, Host: f.Host}, submit.Plan{} })
+	s.change(func(f *facts.Facts) { *f = facts.Facts{Name: s.name, Host: f.Host} })
 	_ = s.record(func(r *state.Session) {
 		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
@@ -359,16 +359,16 @@ func (s *session) enterLocked() {
 		return // what comes late would be shown as that of the other one
 	}
 	now := time.Now()
-	maySubmit := s.attempt != nil && s.cfg.Submit != "" && s.attempt.permit.Live(now)
+	maySubmit := s.cfg.Submit != "" && s.facts.Permit.Live(now)
 	s.facts.Listeners, s.facts.Saved = s.pages.forwards.HostListeners(), s.saved()
 	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.Derive(now)
 	if v.State == api.SessionReady {
 		s.facts.Served = true
-		s.endPermitLocked() // its job answers
+		s.facts.EndPermit() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(s.asked.With), Recent: s.recentChoices(),
+		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(), Recent: s.recentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
 		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Cancelled(),
 		MaySubmit: maySubmit && v.State != api.SessionReady,

@@ -54,13 +54,13 @@ func (l *submissions) adopt(job api.Job, sub state.Submission, account string, a
 	isNew := was == nil || was.Ref() != job.Ref()
 	s.mu.Lock()
 	var conflict error
-	if s.asked.With != nil {
-		if conflict = present.conflict(job, s.asked.With); conflict != nil {
-			s.asked = submit.Plan{}
+	if s.facts.Asked.With != nil {
+		if conflict = present.conflict(job, s.facts.Asked.With); conflict != nil {
+			s.facts.Asked = submit.Plan{}
 		}
 	}
 	s.facts.Looking, s.facts.Submitting, s.facts.Waits, s.facts.Over = false, false, waits, state.Submission{}
-	s.settlePermitLocked(jobwatch.Report{Job: job, Asked: asked})
+	s.facts.SettlePermit(jobwatch.Report{Job: job, Asked: asked})
 	err = s.recordLocked(func(r *state.Session) {
 		if isNew {
 			r.Asked = 0
@@ -181,7 +181,7 @@ func (l *submissions) promote(sub state.Submission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.facts.Served, s.facts.Submitting, s.facts.Doing, s.facts.Over = false, false, facts.Doing{}, state.Submission{}
-	s.endPermitLocked() // a person who asked for a job meanwhile has this one
+	s.facts.EndPermit() // a person who asked for a job meanwhile has this one
 	_ = s.recordLocked(func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(*sub.Job) })
 	signal(s.agent.unsettled) // of the job before it, which may not be over
 }

@@ -41,7 +41,7 @@ func (a *server) upSince(ctx context.Context, s *session, downs int64, req api.U
 		}
 	}
 	if err := a.sessions.removedError(s); err != nil {
-		s.change(func(*facts.Facts) { s.endPermitLocked() }) // of an up before its section was removed
+		s.change((*facts.Facts).EndPermit) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()

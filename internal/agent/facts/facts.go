@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -39,14 +40,16 @@ type Facts struct {
 	Waits      string          // how long jobs like it waited before
 	Remind     []time.Duration // how long before its end a person is reminded
 	Endpoint   *api.Endpoint
-	Link       string    // opened as it is: nothing is forwarded
-	Answers    bool      // the endpoint answered through the connection
-	Listeners  Listeners // of the remote forwards
-	Doing      Doing     // what happens within the state
-	Unsaved    error     // why the session cannot be saved
-	Idle       bool      // a person was told that the job is idle, and it still is
-	NotEnded   error     // why a job that a person wants ended was not
-	Lapsed     bool      // there is no job, and no person permits a submission any more
+	Link       string        // opened as it is: nothing is forwarded
+	Answers    bool          // the endpoint answered through the connection
+	Listeners  Listeners     // of the remote forwards
+	Doing      Doing         // what happens within the state
+	Unsaved    error         // why the session cannot be saved
+	Idle       bool          // a person was told that the job is idle, and it still is
+	NotEnded   error         // why a job that a person wants ended was not
+	Lapsed     bool          // there is no job, and no person permits a submission any more
+	Permit     submit.Permit // a person's permission to submit its job
+	Asked      submit.Plan   // what they chose for that; zero: nothing
 }
 
 // Doing is what happens within a state, in words, and what a person can do about it.
@@ -155,11 +158,26 @@ func (f *Facts) starting() Derived {
 	return v
 }
 
+// EndPermit ends the permission to submit: it was used, is not needed, or a person has cancelled the
+// job.
+func (f *Facts) EndPermit() {
+	if !f.Permit.IsZero() {
+		f.Permit, f.Asked = submit.Permit{}, submit.Plan{}
+	}
+}
+
+// SettlePermit ends the permission if the scheduler says that the session has a job.
+func (f *Facts) SettlePermit(r jobwatch.Report) {
+	if f.Permit.SettledBy(r) {
+		f.EndPermit()
+	}
+}
+
 // Choices are a person's choices for the session's job, or those for the next one.
-func (f *Facts) Choices(asked api.Choices) api.Choices {
+func (f *Facts) Choices() api.Choices {
 	switch {
-	case len(asked) > 0:
-		return asked
+	case len(f.Asked.With) > 0:
+		return f.Asked.With
 	case f.Submitting:
 		return f.Saved.Current().With
 	}

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +13,7 @@ import (
 // Permit is a person's permission to submit a session's job once; the zero value is none. A
 // command permits as long as it waits; a click, which has no name, until the time is over. The
 // first answer of the scheduler to a query that began after it was given settles it: the session
-// has a job, or one is submitted.
+// has a job, or one is submitted. Copies do not share what changes.
 type Permit struct {
 	given time.Time            // the last time
 	until map[string]time.Time // by the name of the command; wall clock times, which also pass while a laptop sleeps
@@ -20,7 +21,7 @@ type Permit struct {
 
 // Grant adds the permission of a command, for a time at most.
 func (p *Permit) Grant(waiter string, limit time.Duration) {
-	if p.until == nil {
+	if p.until = maps.Clone(p.until); p.until == nil {
 		p.until = map[string]time.Time{}
 	}
 	p.given = time.Now()
@@ -30,6 +31,7 @@ func (p *Permit) Grant(waiter string, limit time.Duration) {
 // Revoke ends the permission of a command, and reports whether it had given one.
 func (p *Permit) Revoke(waiter string) bool {
 	_, gave := p.until[waiter]
+	p.until = maps.Clone(p.until)
 	delete(p.until, waiter)
 	return gave
 }
