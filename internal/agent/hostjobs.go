@@ -119,8 +119,11 @@ func (a *server) markCancelled(host string, job api.Job) {
 		s.change((*facts.Facts).EndPermit)
 		s.submissions.change(sub, func(x *state.Submission) { x.Cancel, x.Account = true, account })
 		signal(a.unsettled) // who sees its end if nobody follows it
-		if sub.Role == state.RoleJob {
+		switch current := s.saved().Current().Job; {
+		case sub.Role == state.RoleJob:
 			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
+		case sub.Role == state.RoleNext && current != nil:
+			s.submissions.leaveUnfollowed(*current)
 		}
 	}
 }

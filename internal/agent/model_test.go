@@ -788,7 +788,12 @@ func (l *modelLaptop) sleepForDays() {
 // jumpClock sets the cluster's clock.
 func (m *model) jumpClock() {
 	skew := pick(m, -time.Hour, 0, 2*time.Minute, time.Hour)
-	m.cluster.set(func() { m.cluster.skew, m.jumped = skew, true })
+	m.cluster.set(func() {
+		for _, j := range m.cluster.jobs {
+			j.drift += m.cluster.skew - skew
+		}
+		m.cluster.skew, m.jumped = skew, true
+	})
 	m.did("the clock of the cluster is ahead by %s", skew)
 	for _, l := range m.laptops {
 		l.troubled = time.Now()

@@ -512,6 +512,32 @@ func TestLeftBehind(t *testing.T) {
 			m.sleep(10 * time.Minute)
 		})
 	})
+	t.Run("a next job that was cancelled before the agent crashed is not submitted again", func(t *testing.T) {
+		withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
+			m.cluster.history = false
+			l.keep = true
+			l.writeConfig()
+			l.agent.reload()
+			l.mustUp()
+			m.cluster.queue = 5 * time.Hour
+			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+			next := l.status().Next
+			if next == nil {
+				m.t.Fatalf("%d jobs, and none follows", len(m.cluster.jobs))
+			}
+			if _, err := l.agent.server.cancelJob(context.Background(), "hpc", next.ID); err != nil {
+				m.t.Fatal(err)
+			}
+			l.crash()
+			m.sleep(5 * time.Minute)
+			if s := l.status(); s.Next != nil {
+				m.t.Errorf("job %s was to follow again", s.Next.ID)
+			}
+			if runs, err := l.agent.history.Runs(); err != nil || len(runs) != 1 {
+				m.t.Errorf("%+v, %v", runs, err)
+			}
+		})
+	})
 	t.Run("a job that was attached is ended once its host is connected again", func(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			l.attach()

@@ -157,8 +157,9 @@ type modelTag struct {
 // modelJob is a job. Its times are by the laptops' clock.
 type modelJob struct {
 	id, name, script string
-	tag              *modelTag // nil: the person's own
-	submitted        time.Time // when it appears
+	tag              *modelTag     // nil: the person's own
+	submitted        time.Time     // when it appears
+	drift            time.Duration // of the clock since then
 	start            time.Time
 	limit            time.Duration
 	tasks            int // of an array; each runs after the one before
@@ -177,6 +178,9 @@ func (j *modelJob) end() time.Time {
 	}
 	return j.start.Add(time.Duration(max(1, j.tasks)) * j.limit)
 }
+
+// stamp is when it was submitted, by the scheduler's record: a clock that jumps later does not change that.
+func (j *modelJob) stamp() time.Time { return j.submitted.Add(j.drift) }
 
 func (j *modelJob) exists(now time.Time) bool { return !now.Before(j.submitted) }
 func (j *modelJob) live(now time.Time) bool   { return j.exists(now) && now.Before(j.end()) }

@@ -95,7 +95,7 @@ func (s modelSlurm) answer(c *modelCluster, script string) (out, errOut string, 
 		m := modelAcct.FindStringSubmatch(script)
 		for _, j := range c.jobs {
 			if j.exists(now) && (m == nil || m[1] == j.id) {
-				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.submitted), c.unix(j.start), c.unix(j.end()), "", "normal", "", "", j.name}, "|") + "\n"
+				out += strings.Join([]string{j.id, j.state(now), "0:0", c.unix(j.stamp()), c.unix(j.start), c.unix(j.end()), "", "normal", "", "", j.name}, "|") + "\n"
 			}
 		}
 		return out, "", 0, true
@@ -138,7 +138,7 @@ func (t modelTask) until() time.Time {
 func (s modelSlurm) row(c *modelCluster, whole *modelJob, now time.Time) (out string) {
 	for _, j := range s.tasksOf(whole, now) {
 		fields := []string{
-			j.id, j.id, j.task, j.state(now), "normal", "", c.unix(j.submitted), c.unix(j.start), c.unix(j.until()), strconv.Itoa(j.restarts), "None", j.script, "", "1", "alice", "", "hpc", j.name,
+			j.id, j.id, j.task, j.state(now), "normal", "", c.unix(j.stamp()), c.unix(j.start), c.unix(j.until()), strconv.Itoa(j.restarts), "None", j.script, "", "1", "alice", "", "hpc", j.name,
 		}
 		out += strings.Join(fields, "\x1f") + "\x1e\n"
 	}
@@ -152,7 +152,7 @@ func (s modelSlurm) record(c *modelCluster, whole *modelJob, now time.Time) (out
 			array = fmt.Sprintf("ArrayJobId=%s ArrayTaskId=%s ", j.id, j.task)
 		}
 		out += fmt.Sprintf("JobId=%s %sJobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=None Dependency=(null) Restarts=%d ExitCode=0:0 SubmitTime=%s StartTime=%s EndTime=%s Partition=normal NodeList= BatchHost= Command=%s WorkDir=/home/alice StdErr=/dev/null StdIn=/dev/null StdOut=/dev/null Power=\n\n",
-			j.id, array, j.name, j.state(now), j.restarts, c.unix(j.submitted), c.unix(j.start), c.unix(j.until()), j.script)
+			j.id, array, j.name, j.state(now), j.restarts, c.unix(j.stamp()), c.unix(j.start), c.unix(j.until()), j.script)
 	}
 	return out
 }
@@ -271,7 +271,7 @@ func (modelPBS) record(c *modelCluster, j *modelJob, now time.Time) string {
 	at := func(t time.Time) string { return t.Add(c.skew).UTC().Format(time.ANSIC) }
 	state := map[string]string{"PENDING": "Q", "RUNNING": "R", "COMPLETING": "E"}[j.state(now)]
 	text := fmt.Sprintf("Job Id: %s\n    Job_Name = %s\n    Job_Owner = alice@hpc\n    queue = normal\n    ctime = %s\n    Submit_arguments = %s\n    Resource_List.walltime = %02d:%02d:00\n",
-		j.id, j.name, at(j.submitted), j.script, int(j.limit.Hours()), int(j.limit.Minutes())%60)
+		j.id, j.name, at(j.stamp()), j.script, int(j.limit.Hours()), int(j.limit.Minutes())%60)
 	if !now.Before(j.start) {
 		text += "    stime = " + at(j.start) + "\n"
 	}
@@ -377,7 +377,7 @@ func (modelGridEngine) list(c *modelCluster, now time.Time) string {
 		}
 		group, letters, label, at := "running", "r", "JAT_start_time", j.start
 		if now.Before(j.start) {
-			group, letters, label, at = "pending", "qw", "JB_submission_time", j.submitted
+			group, letters, label, at = "pending", "qw", "JB_submission_time", j.stamp()
 		}
 		if !j.ended.IsZero() {
 			letters = "d" + letters
@@ -394,7 +394,7 @@ func (modelGridEngine) records(c *modelCluster, ids string, now time.Time) strin
 	for id := range strings.SplitSeq(ids, ",") {
 		if j := c.find(id); j != nil && j.live(now) {
 			out += fmt.Sprintf("<element><JB_job_number>%s</JB_job_number><JB_job_name>%s</JB_job_name><JB_submission_time>%s</JB_submission_time><JB_owner>alice</JB_owner><JB_merge_stderr>true</JB_merge_stderr><JB_stdout_path_list><path_list><PN_path>/dev/null</PN_path></path_list></JB_stdout_path_list><JB_script_file>%s</JB_script_file></element>\n",
-				j.id, j.name, c.unix(j.submitted), j.script)
+				j.id, j.name, c.unix(j.stamp()), j.script)
 		}
 	}
 	if out == "" {
@@ -410,5 +410,5 @@ func (modelGridEngine) account(c *modelCluster, j *modelJob, now time.Time) stri
 		"CANCELLED": "failed 100 : assumedly after job\nexit_status 137", "FAILED": "failed 0\nexit_status 1", "COMPLETED": "failed 0\nexit_status 0",
 	}[j.state(now)]
 	return fmt.Sprintf("=====\nqname all.q\nowner alice\njobname %s\njobnumber %s\ntaskid undefined\nqsub_time %s\nstart_time %s\nend_time %s\n%s\nru_wallclock %d\ncategory -l h_rt=%d\n",
-		j.name, j.id, at(j.submitted), at(j.start), at(j.end()), how, int(j.end().Sub(j.start).Seconds()), int(j.limit.Seconds()))
+		j.name, j.id, at(j.stamp()), at(j.start), at(j.end()), how, int(j.end().Sub(j.start).Seconds()), int(j.limit.Seconds()))
 }

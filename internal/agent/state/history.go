@@ -33,8 +33,16 @@ type History struct {
 // NewHistory is the history in a file, which need not exist.
 func NewHistory(path string) *History { return &History{path: path} }
 
-// Add appends a run.
+// Add appends a run, unless it is there: the last agent may have crashed before it forgot the job.
 func (h *History) Add(r api.Run) error {
+	same := func(x api.Run) bool {
+		return x.Session == r.Session && x.Host == r.Host && x.Job.Ref() == r.Job.Ref() && x.Job.Submitted.Equal(r.Job.Submitted)
+	}
+	if !r.Job.Submitted.IsZero() {
+		if runs, err := h.Runs(); err == nil && slices.ContainsFunc(runs, same) {
+			return nil
+		}
+	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err

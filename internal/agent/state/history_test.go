@@ -36,6 +36,25 @@ func TestTheHistoryStaysSmallAndKeepsTheNewest(t *testing.T) {
 	}
 }
 
+func TestHistory(t *testing.T) {
+	t.Run("a run is added once", func(t *testing.T) {
+		h := NewHistory(filepath.Join(t.TempDir(), "history.jsonl"))
+		run := api.Run{Session: "jupyter", Host: "hpc", Job: api.Job{ID: "7", Submitted: time.Unix(1794837600, 0)}}
+		again := run
+		again.Noted = time.Unix(1794841200, 0)
+		later := run
+		later.Job.Submitted = run.Job.Submitted.Add(time.Hour) // its number is another job's
+		for _, r := range []api.Run{run, again, later} {
+			if err := h.Add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if runs, err := h.Runs(); err != nil || len(runs) != 2 {
+			t.Errorf("%+v, %v", runs, err)
+		}
+	})
+}
+
 func TestAnUnfinishedLineCostsOnlyItself(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.jsonl")
 	text := `{"session":"a","host":"h","job":{"id":"1","state":"timeout"},"noted":"2026-03-02T13:00:00Z"}` + "\n" + `{"session":"b","ho`

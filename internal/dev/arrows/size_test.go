@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63226
+	allLines   = 63237
 	otherLines = 4809
 )
 
@@ -151,7 +151,7 @@ var sizes = map[string]size{
 	"cmd/tunctl":               {53, 6158},
 	"configs":                  {32, 3496},
 	"internal/action":          {4, 219},
-	"internal/agent":           {29, 5210},
+	"internal/agent":           {29, 5213},
 	"internal/agent/events":    {3, 280},
 	"internal/agent/facts":     {5, 579},
 	"internal/agent/forwards":  {4, 469},
@@ -162,7 +162,7 @@ var sizes = map[string]size{
 	"internal/agent/probe":     {7, 912},
 	"internal/agent/settings":  {3, 209},
 	"internal/agent/socket":    {1, 171},
-	"internal/agent/state":     {4, 840},
+	"internal/agent/state":     {4, 848},
 	"internal/agent/stream":    {1, 176},
 	"internal/agent/submit":    {5, 558},
 	"internal/api":             {28, 1383},
