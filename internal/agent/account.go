@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"tunctl/internal/agent/hosts"
-	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/tunnel"
 )
@@ -70,13 +68,4 @@ func awaitAccountChange(ctx context.Context, host *tunnel.Host, first string) er
 		return host.Account() != first
 	})
 	return cmp.Or(err, errAccountChanged)
-}
-
-// jobOnOtherAccount says that a remembered job is on another account than the current one; "" if
-// it is not.
-func jobOnOtherAccount(sub state.Submission, host, now string) string {
-	if sub.Job == nil || !sub.Elsewhere(now) {
-		return ""
-	}
-	return fmt.Sprintf("job %s was started as %s, and %s is now %s", sub.Job.ID, sub.Account, host, now)
 }

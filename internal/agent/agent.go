@@ -174,7 +174,7 @@ func (a *Agent) hostChanged(h api.Host) {
 	}
 	for _, s := range a.sessions.live() {
 		if s.host() == h.Alias {
-			s.change(func(f *facts.Facts) { f.Host = h })
+			s.Change(func(f *facts.Facts) { f.Host = h })
 		}
 	}
 	if h.State == api.HostUp {

@@ -7,11 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
-	"tunctl/jobwatch"
 )
 
 // handleAssistantUp brings a session up if a person agrees. A job that it needs must fit
@@ -32,7 +30,7 @@ func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest
 		return api.UpResponse{}, err
 	}
 	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
-		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), nodeHoursText(left), nodeHoursText(limit)))
+		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), submit.HoursText(left), submit.HoursText(limit)))
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -46,7 +44,7 @@ func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantReque
 	if err != nil {
 		return api.DownResponse{}, err
 	}
-	now := s.status()
+	now := s.Status()
 	if now.State == api.SessionDown && (!req.Cancel || !s.saved().Submissions.AnyLive()) { // there is nothing to allow
 		return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
 	}
@@ -73,12 +71,10 @@ func assistantName(name string) string {
 	return "The assistant that calls itself " + strconv.Quote(name)
 }
 
-func nodeHoursText(hours float64) string { return strconv.FormatFloat(max(0, hours), 'f', -1, 64) }
-
 // checkAssistantHours refuses a job that is too large before a person is asked, if its size can
 // be read now. Else chargeAssistant does it before the submission.
 func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limit float64) error {
-	if s.status().Job != nil || a.pool.Host(s.host()).Status().State != api.HostUp {
+	if s.Status().Job != nil || a.pool.Host(s.host()).Status().State != api.HostUp {
 		return nil
 	}
 	known, _ := a.sizes.Load(s.name)
@@ -89,7 +85,7 @@ func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limi
 		a.sizes.Store(s.name, size)
 	}
 	if size.err == nil && size.hours > left {
-		return tooManyHoursError(size.hours, left, limit, s.name)
+		return submit.TooManyHours(size.hours, left, limit, s.name)
 	}
 	return size.err
 }
@@ -116,47 +112,5 @@ func (a *server) readSize(ctx context.Context, s *session) (float64, error) {
 	if err != nil {
 		return 0, nil //nolint:nilerr // as above
 	}
-	return assistantHours(ctx, plans[0], jobs, sub, s.name)
-}
-
-// assistantHours are the node-hours that a job may take. A job of several nodes counts for each
-// of them, also if it does not use them whole, and an array for each of its jobs.
-func assistantHours(ctx context.Context, plan submit.Plan, jobs *jobwatch.Watcher, sub jobwatch.Submission, session string) (float64, error) {
-	size, err := plan.Size(ctx, jobs, sub)
-	switch {
-	case err != nil:
-		return 0, err
-	case size.Time <= 0:
-		return 0, api.Errorf(api.CodeSubmit, "nothing was submitted: the job does not say how long it runs, so it cannot be compared with what assistants may start").
-			WithHint("set a time limit in the job's script, or start it yourself: `tunctl up %s`", session)
-	case size.Nodes <= 0:
-		return 0, api.Errorf(api.CodeSubmit, "nothing was submitted: how many nodes the job takes cannot be read from its options, so it cannot be compared with what assistants may start").
-			WithHint("say it as a number (--nodes=1), or start it yourself: `tunctl up %s`", session)
-	}
-	return size.Time.Hours() * float64(size.Nodes), nil
-}
-
-func tooManyHoursError(hours, left, limit float64, session string) error {
-	return api.Errorf(api.CodeSubmit, "nothing was submitted: the job asks for %s node-hours, and of the %s that assistants may start a day %s are left",
-		nodeHoursText(hours), nodeHoursText(limit), nodeHoursText(left)).
-		WithHint("start it yourself: `tunctl up %s`", session)
-}
-
-// chargeAssistant counts the job of an assistant before it is submitted, and refuses it if
-// it may take more than is left of the day.
-func (f *jobFinder) chargeAssistant(ctx context.Context, plan submit.Plan, sub jobwatch.Submission) error {
-	s := f.session
-	hours, err := assistantHours(ctx, plan, f.jobs, sub, s.name)
-	if err != nil {
-		return err
-	}
-	limit := s.agent.settings.Config().MCP.NodeHours
-	left, fits, err := s.agent.store.AddAssistantJob(state.AssistantJob{Tag: sub.Tag, At: time.Now().Round(0), NodeHours: hours}, limit)
-	switch {
-	case err != nil:
-		return fmt.Errorf("nothing was submitted: %w", err)
-	case !fits:
-		return tooManyHoursError(hours, left, limit, s.name)
-	}
-	return s.record(func(r *state.Session) { r.Assisted = true })
+	return plans[0].NodeHours(ctx, jobs, sub)
 }

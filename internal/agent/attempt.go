@@ -9,6 +9,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
 )
@@ -37,7 +38,7 @@ func (r *attempt) launchLocked() {
 		defer close(r.done)
 		defer cancel()
 		r.finish(r.stayUp(ctx))
-		s.submissions.observe()
+		s.observe()
 	})
 }
 
@@ -53,7 +54,10 @@ func (r *attempt) finish(err error) {
 	if s.agent.ctx.Err() != nil {
 		return // the agent stops: the session is still wanted
 	}
-	failure := *asError(err)
+	failure := api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
+	if err != nil {
+		failure = *api.AsError(err)
+	}
 	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && s.facts.Permit.Live(time.Now()) {
 		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
 		again.expireLocked()
@@ -67,13 +71,6 @@ func (r *attempt) finish(err error) {
 	// The next agent shows it too, since it can submit no job either; a log's token is not saved.
 	failure.Message, failure.Hint = s.redactLocked(failure.Message), s.redactLocked(failure.Hint)
 	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
-}
-
-// permitted reports whether the agent may submit the session's job.
-func (s *session) permitted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts.Permit.Live(time.Now())
 }
 
 // grantLocked records a person's permission. A job that was started by hand is never
@@ -94,7 +91,7 @@ func (r *attempt) expireLocked() {
 	s.agent.work.Go(func() {
 		for time.Now().Before(end) {
 			select {
-			case <-wallTimer(end):
+			case <-ctxtime.WallTimer(end):
 			case <-r.done:
 				return
 			}

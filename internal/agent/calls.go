@@ -141,7 +141,7 @@ func (a *server) forwardSession(req api.ForwardRequest, specs []configs.ForwardS
 	if list == nil {
 		return api.ForwardResponse{}, err
 	}
-	now, at := s.status(), time.Now()
+	now, at := s.Status(), time.Now()
 	a.hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err
 }
@@ -175,7 +175,7 @@ func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.E
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
-	job, err := s.submissions.extend(ctx, time.Duration(req.Seconds)*time.Second)
+	job, err := s.extend(ctx, time.Duration(req.Seconds)*time.Second)
 	return api.ExtendResponse{Job: job}, err
 }
 

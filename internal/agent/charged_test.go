@@ -282,7 +282,7 @@ func TestHistoryOfASectionThatComesBack(t *testing.T) {
 		sub := before.saved().Current()
 		late := jobwatch.Report{Job: *sub.Job, Asked: time.Now()}
 		late.State = api.JobFinished
-		if before.submissions.recordAnswer(late, sub, sub.Account) || !before.saved().Current().Live() {
+		if before.recordAnswer(late, sub, sub.Account) || !before.saved().Current().Live() {
 			t.Errorf("what comes late to the session as it was is recorded: %+v", before.saved())
 		}
 		l.up()

@@ -160,7 +160,7 @@ func (c *checkup) forwarding(ctx context.Context) {
 }
 
 func (c *checkup) checkSession(ctx context.Context) {
-	cfg, f := c.session.config(), c.session.known()
+	cfg, f := c.session.Config(), c.session.Facts()
 	c.script(ctx, cfg)
 	if !f.NeedsJob {
 		return
@@ -179,7 +179,7 @@ func (c *checkup) checkSession(ctx context.Context) {
 	c.log(ctx, *f.Job())
 	c.page(ctx, f)
 	if nodes := c.session.nodes.Load(); nodes != nil && f.Answers {
-		c.lostConnection(nodes.Ends(), c.session.status())
+		c.lostConnection(nodes.Ends(), c.session.Status())
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
 		return
 	}
-	detector := c.agent.settings.Detector(c.session.config().App)
+	detector := c.agent.settings.Detector(c.session.Config().App)
 	size := 0
 	err := joblog.Read(ctx, c.session.log().Reader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
@@ -245,7 +245,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 	c.ok("log", "%s has %d bytes", path, size)
 	detector.Flush()
 	switch f := detector.Finding(); {
-	case c.session.config().App == configs.ShellApp: // it serves nothing
+	case c.session.Config().App == configs.ShellApp: // it serves nothing
 	case !f.Found:
 		c.add("detector", api.CheckUnknown, "no server address in the log yet", "`tunctl logs` shows the log; an app of your own needs patterns in [app.NAME]")
 	case f.Ended:
@@ -264,7 +264,7 @@ func (c *checkup) page(ctx context.Context, f facts.Facts) {
 		err = probe.Once(ctx, c.host, *ep)
 	}
 	switch ep := f.Endpoint; {
-	case c.session.config().App == configs.ShellApp && f.Answers:
+	case c.session.Config().App == configs.ShellApp && f.Answers:
 		c.ok("inside", "commands run inside the job on %s", f.Job().Node)
 	case ep == nil:
 		if f.Doing.Text != "" && !f.Job().State.Ended() && !f.Job().State.Waiting() {

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,7 +11,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
-	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
@@ -29,7 +27,7 @@ func (a *server) handleChoices(r *http.Request, _ url.Values) (api.ChoicesRespon
 		return api.ChoicesResponse{}, err
 	}
 	s.reconfigure()
-	source := a.source(s.config())
+	source := a.source(s.Config())
 	options := source.Options()
 	if jobs, err := a.hosts.ConnectedWatcher(source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
 		ctx, cancel := context.WithTimeout(r.Context(), scriptTimeout)
@@ -61,7 +59,7 @@ func (a *server) requestedPlan(s *session, req api.UpRequest) (submit.Plan, erro
 	if len(req.With) == 0 && !req.Again {
 		return submit.Plan{}, nil
 	}
-	cfg := s.config()
+	cfg := s.Config()
 	if cfg.Submit == "" {
 		return submit.Plan{}, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
 			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
@@ -77,79 +75,6 @@ func (a *server) requestedPlan(s *session, req api.UpRequest) (submit.Plan, erro
 	}
 	maps.Copy(with, req.With)
 	return a.source(cfg).Plan(with)
-}
-
-// checkPresent checks that a job that the session has already has these choices; nil are none.
-func (s *session) checkPresent(with api.Choices) error {
-	if with == nil {
-		return nil
-	}
-	present := s.presentIn(s.submissions.current())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.attempt != nil && s.facts.Submitting:
-		if !present.have(with) {
-			return present.others("a job of "+s.name+" is just being submitted", present.endFirst(), with)
-		}
-		return nil
-	case s.attempt != nil && s.facts.Job() != nil && !s.facts.JobOver():
-		return present.conflict(*s.facts.Job(), with)
-	}
-	return nil
-}
-
-// presentChoices are what is known of how a session's job was submitted.
-type presentChoices struct {
-	session *session
-	known   bool        // this tunctl submitted it
-	with    api.Choices // what a person chose
-	values  api.Choices // that, and what the config or the site has for the rest
-}
-
-func (s *session) presentIn(sub state.Submission) presentChoices {
-	return presentChoices{s, sub.Tag != "", sub.With, s.agent.source(s.config()).Values(sub.With)}
-}
-
-// have reports whether the job has these choices.
-func (p presentChoices) have(with api.Choices) bool {
-	for name, value := range with {
-		if p.values[name] != value {
-			return false
-		}
-	}
-	return true
-}
-
-// conflict is the error of choices that the session's job does not have.
-func (p presentChoices) conflict(job api.Job, with api.Choices) error {
-	what := fmt.Sprintf("job %s of %s is already %s", job.ID, p.session.name, job.State)
-	switch {
-	case !p.known:
-		what = fmt.Sprintf("job %s of %s is %s, and was not submitted from here: whether it has %s is not known", job.ID, p.session.name, job.State, with)
-	case p.have(with):
-		return nil
-	}
-	return p.others(what, p.endFirst(), with)
-}
-
-func (p presentChoices) endFirst() string {
-	return fmt.Sprintf("`tunctl down %s --cancel` ends it first", p.session.name)
-}
-
-// others is the error for a job with other choices than those of the request; first is
-// what to do about it in place of a second session.
-func (p presentChoices) others(what, first string, with api.Choices) *api.Error {
-	switch {
-	case !p.known:
-	case len(p.with) == 0:
-		what += ", as the config has it and not with " + with.String()
-	default:
-		what += ", with " + p.with.String()
-	}
-	base := cmp.Or(p.session.of, p.session.name)
-	return api.Errorf(api.CodeOtherChoices, "%s", what).
-		WithHint("%s; `tunctl up %s --as %s %s` starts a second one beside it", first, base, p.session.agent.sessions.freeName(base), with.Flags())
 }
 
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
@@ -191,7 +116,7 @@ func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host
 		return "", nil, err
 	}
 	s.reconfigure()
-	cfg, variants := s.config(), req.With
+	cfg, variants := s.Config(), req.With
 	switch {
 	case cfg.Submit == "":
 		return "", nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.name).

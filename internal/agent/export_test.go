@@ -19,6 +19,6 @@ func (a *Agent) ServerPort(name string) int {
 // Reenter enters the state that follows from what is known of a session, as every change does.
 func (a *Agent) Reenter(name string) {
 	if s, err := a.sessions.find(name); err == nil {
-		s.change(func(*facts.Facts) {})
+		s.Change(func(*facts.Facts) {})
 	}
 }

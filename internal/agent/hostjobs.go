@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"tunctl/configs"
-	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 )
@@ -77,7 +77,7 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 		job, last = jobs.Submit(limited, sub)
 		return last
 	}, func(error) {})
-	if refused := refuseUnreached(last); err != nil && r.Context().Err() == nil && api.HasCode(refused, api.CodeSubmit) {
+	if refused := submit.RefuseUnreached(last); err != nil && r.Context().Err() == nil && api.HasCode(refused, api.CodeSubmit) {
 		err = refused
 	}
 	s, missing := a.sessions.find(sub.Tag) // as if it had a section that was removed
@@ -88,7 +88,7 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 		a.sessions.forget(s)
 		return api.JobResponse{Job: job}, err
 	}
-	s.submissions.lost(rec, err)
+	s.jobs.Lost(rec, err)
 	if limited.Err() != nil {
 		err = api.Errorf(api.CodeNeedsPerson, "tunctl cannot tell whether the job was submitted: %w", err).
 			WithHint("`tunctl status` shows it if it appears; check with `tunctl jobs %s --all` before you submit it again", host)
@@ -101,29 +101,11 @@ func (a *server) cancelJob(ctx context.Context, host, id string) (api.Job, error
 	job, err := a.hosts.Job(ctx, host, id)
 	if err == nil && !job.State.Ended() {
 		if err = hosts.SchedulerError(host, a.hosts.Watcher(host).Cancel(ctx, job.Ref())); err == nil {
-			a.markCancelled(host, job)
+			account := a.pool.Host(host).Account()
+			for _, s := range a.sessions.live() {
+				s.jobs.MarkCancelled(job, host, account)
+			}
 		}
 	}
 	return job, err
-}
-
-// markCancelled records that a person has cancelled a job: the end of its session is then what they
-// wanted, no job is submitted in its place, and what was to follow it is cancelled too.
-func (a *server) markCancelled(host string, job api.Job) {
-	account := a.pool.Host(host).Account()
-	for _, s := range a.sessions.live() {
-		sub := s.saved().Submissions.Of(job)
-		if s.host() != host || sub.Job == nil || !sub.Matches(job, account) { // another cluster has its own numbers
-			continue
-		}
-		s.change((*facts.Facts).EndPermit)
-		s.submissions.change(sub, func(x *state.Submission) { x.Cancel, x.Account = true, account })
-		signal(a.unsettled) // who sees its end if nobody follows it
-		switch current := s.saved().Current().Job; {
-		case sub.Role == state.RoleJob:
-			s.submissions.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
-		case sub.Role == state.RoleNext && current != nil:
-			s.submissions.leaveUnfollowed(*current)
-		}
-	}
 }

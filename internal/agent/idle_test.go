@@ -67,19 +67,19 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 			t.Errorf("it was measured %d times", n)
 		}
 		g.until(10, 0)
-		if told := g.idleNotices(); len(told) != 1 || !g.agent.sessions.byName["alpha-0"].status().Idle {
+		if told := g.idleNotices(); len(told) != 1 || !g.agent.sessions.byName["alpha-0"].Status().Idle {
 			t.Errorf("told again, or no longer shown as idle: %q", told)
 		}
 		if n := g.readings("alpha"); n > 3+4 {
 			t.Errorf("it was measured %d times in two hours", n)
 		}
 		s := g.agent.sessions.byName["alpha-0"]
-		if got := s.meter.IdleTime(s.status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
+		if got := s.meter.IdleTime(s.Status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
 			t.Errorf("it was idle for %v", got)
 		}
 		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
 		g.until(10, 45)
-		if s.status().Idle {
+		if s.Status().Idle {
 			t.Error("its kernel is busy, and the notice stays")
 		}
 		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = false, time.Now() })
@@ -91,10 +91,10 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 		if told := g.idleNotices(); len(told) != 2 || !strings.Contains(told[1], ": idle for ") {
 			t.Errorf("after the next half hour: %q", told)
 		}
-		if st := s.status(); st.State != api.SessionReady || st.Job.State != api.JobRunning {
+		if st := s.Status(); st.State != api.SessionReady || st.Job.State != api.JobRunning {
 			t.Errorf("the session is %s, its job %s", st.State, st.Job.State)
 		}
-		s.submissions.recordRun(*s.status().Job)
+		s.jobs.RecordRun(*s.Status().Job)
 		runs, err := g.agent.history.Runs()
 		if err != nil || len(runs) != 1 || runs[0].Idle < 90*60 || runs[0].Idle > 4*3600 {
 			t.Errorf("the history has %+v, %v", runs, err)

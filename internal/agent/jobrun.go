@@ -15,11 +15,13 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/jobnode"
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/latest"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/joblog"
@@ -65,7 +67,7 @@ type jobRun struct {
 	nodes  *jobnode.Run
 	prober *probe.Prober
 	remind *reminder
-	keep   *keeper
+	keep   *ledger.Keeper
 }
 
 func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
@@ -73,7 +75,7 @@ func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *
 	return &jobRun{
 		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: probe.New(probeOptions(s, nodes)),
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
-		remind: newReminder(s), keep: newKeeper(s, jobs),
+		remind: newReminder(s), keep: s.jobs.NewKeeper(jobs),
 	}
 }
 
@@ -85,7 +87,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	defer r.nodes.Close()
 	defer r.work.Wait()
 	defer cancel()
-	if text := containerNotice(r.session.agent.settings, r.session.config().WithAnswers(r.session.submissions.current().With)); text != "" {
+	if text := containerNotice(r.session.agent.settings, r.session.Config().WithAnswers(r.session.jobs.Current().With)); text != "" {
 		r.nodes.AddNotice(text)
 	}
 	r.session.fullDisk.Store(false)
@@ -101,8 +103,8 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.session.show("waiting for job %s", job.ID)
 	r.work.Go(func() { r.prober.Serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
-	if r.session.config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
-		r.work.Go(func() { r.keep.serve(ctx) })
+	if r.session.Config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
+		r.work.Go(func() { r.keep.Serve(ctx) })
 	}
 	changed, up := r.host.Changed(), hosts.IsUp(r.host)
 	var silent <-chan time.Time // fires when the job has run for a while without output
@@ -110,14 +112,14 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
-		onRecord := r.session.submissions.setJob(job)
+		onRecord := r.session.jobs.SetJob(job)
 		r.node, r.task = job.Node, job.Task
-		offer(r.remind.updates, job)
-		offer(r.keep.updates, job)
+		latest.Offer(r.remind.updates, job)
+		r.keep.Update(job)
 		if job.State.Ended() {
 			return job, r.finish(ctx, job, onRecord)
 		}
-		if r.session.config().App == configs.ShellApp {
+		if r.session.Config().App == configs.ShellApp {
 			r.proveShell(job)
 		} else {
 			r.followLog(ctx, watch, job)
@@ -156,7 +158,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		case <-ctx.Done():
 			if asked.After(job.Seen) { // an unchanged job is not saved after each answer
 				job.Seen = asked
-				r.session.submissions.setJob(job)
+				r.session.jobs.SetJob(job)
 			}
 			return job, ctx.Err()
 		}
@@ -165,8 +167,8 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
 func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
-	report.Job = r.session.submissions.asRecorded(report.Job)
-	r.session.change(func(f *facts.Facts) { f.SettlePermit(report) })
+	report.Job = r.session.jobs.AsRecorded(report.Job)
+	r.session.Change(func(f *facts.Facts) { f.SettlePermit(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {
 		return now
@@ -183,7 +185,7 @@ func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 // it ended, with the end of its log if it never served.
 func (r *jobRun) finish(ctx context.Context, job api.Job, add bool) error {
 	s := r.session
-	served, cfg := s.known().Served, s.config()
+	served, cfg := s.Facts().Served, s.Config()
 	source := s.agent.source(cfg)
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
@@ -195,7 +197,7 @@ func (r *jobRun) finish(ctx context.Context, job api.Job, add bool) error {
 	}
 	job = facts.WithLog(job, excerpt)
 	if add {
-		s.submissions.recordRun(job)
+		s.jobs.RecordRun(job)
 	}
 	if !served {
 		fix = source.Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
@@ -204,7 +206,7 @@ func (r *jobRun) finish(ctx context.Context, job api.Job, add bool) error {
 	with := s.saved().Submissions.Of(job).With
 	switch more := source.MoreMemory(job, with); {
 	case s.byJob():
-		e.Hint = startedByHandHint
+		e.Hint = facts.StartedByHand
 	case submit.DiskIsFull(excerpt):
 		e.Hint = fmt.Sprintf("your quota on %s is used up, or the disk is full: free disk space; `tunctl quota %s` shows your usage, `tunctl logs %s` the log", cfg.Host, cfg.Host, cfg.Name)
 	case more != nil:
@@ -247,7 +249,7 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	}
 	r.logPath = paths[0]
 	r.showReading(job)
-	detector := r.session.agent.settings.Detector(r.session.config().App)
+	detector := r.session.agent.settings.Detector(r.session.Config().App)
 	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
@@ -275,9 +277,9 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
 			watch.LogFound(c.Path)
 			if submit.DiskIsFull(string(c.Data)) && r.session.fullDisk.CompareAndSwap(false, true) {
-				r.session.change(func(*facts.Facts) {}) // its warnings
+				r.session.Change(func(*facts.Facts) {}) // its warnings
 			}
-			offer(r.logFindings, detector.Finding())
+			latest.Offer(r.logFindings, detector.Finding())
 		}))
 	})
 }
@@ -293,7 +295,7 @@ func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
 		})
 		r.prober.SetTarget(nil)
 	case f.Found && f.Link != "":
-		r.session.change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
+		r.session.Change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
 	case f.Found:
 		r.prober.SetTarget(r.target(f, job))
 	}
@@ -350,7 +352,7 @@ func (r *jobRun) handleProbe(p probe.Result) {
 	case p.Disconnected:
 		// The host's state has the reason, which may arrive later otherwise. It is read here,
 		// since the host may be connected again by now.
-		r.session.change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
+		r.session.Change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
 	case p.Target != r.prober.Target(): // the log has announced another since
 	case p.Route != nil:
 		if p.Route.Inside == nil {
@@ -361,7 +363,7 @@ func (r *jobRun) handleProbe(p probe.Result) {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
-		r.session.change(func(f *facts.Facts) {
+		r.session.Change(func(f *facts.Facts) {
 			f.Answers, f.Doing = false, facts.Doing{Text: p.Doing}
 			if p.Target.Shell {
 				f.Doing.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
@@ -393,7 +395,7 @@ func (s *session) openPage(proven *probe.Route) {
 
 // closePage takes the page away: nothing is known to serve it.
 func (s *session) closePage(show func(*facts.Facts)) {
-	s.change(func(f *facts.Facts) {
+	s.Change(func(f *facts.Facts) {
 		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
 		show(f)
@@ -463,7 +465,7 @@ func (r *jobRun) reportSilence(job api.Job) {
 	case "":
 		r.showReading(job)
 	default:
-		r.session.change(func(f *facts.Facts) {
+		r.session.Change(func(f *facts.Facts) {
 			f.Doing.Text = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
 			if job.Hint != api.HintSpooled { // which says why
 				f.Doing.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
@@ -496,7 +498,7 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 	files := r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)
 	began := time.Now()
 	for {
-		if !r.session.known().Answers {
+		if !r.session.Facts().Answers {
 			if f, ok := files.Find(ctx); ok {
 				r.offerOther(ctx, f)
 			} else if err := files.Err(); err != nil {
@@ -513,7 +515,7 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 // jobs of a host take turns.
 func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 	for ctxtime.Sleep(ctx, r.session.agent.limits.Jobs.LogStarting) == nil {
-		if r.session.known().Answers {
+		if r.session.Facts().Answers {
 			continue
 		}
 		out, err := r.jobs.StepOutput(ctx, job.Ref())
@@ -524,10 +526,10 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
 			continue
 		}
-		detector := r.session.agent.settings.Detector(r.session.config().App)
+		detector := r.session.agent.settings.Detector(r.session.Config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
-		if f := detector.Finding(); f.Found && !r.session.known().Answers {
+		if f := detector.Finding(); f.Found && !r.session.Facts().Answers {
 			r.offerOther(ctx, f)
 		}
 	}
@@ -547,14 +549,4 @@ func signal(c chan<- struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// offer puts v into a channel of one, replacing a value that was not received yet. Only
-// one goroutine may offer to a channel.
-func offer[T any](c chan T, v T) {
-	select {
-	case <-c:
-	default:
-	}
-	c <- v
 }

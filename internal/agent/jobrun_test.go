@@ -7,6 +7,7 @@ import (
 
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 )
@@ -46,7 +47,7 @@ func TestWhatTheLogSaidAsTheJobMovedIsNotLost(t *testing.T) {
 	}
 	before := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), node: "cn01", logFindings: make(chan detect.Finding, 1)}
 	before.handleFinding(at("cn01"), api.Job{ID: "7", Node: "cn01"})
-	offer(before.logFindings, at("cn02")) // the follower is past this line when the scheduler tells of the move
+	latest.Offer(before.logFindings, at("cn02")) // the follower is past this line when the scheduler tells of the move
 	after := &jobRun{jobs: jobwatch.NewWatcher(nil, jobwatch.Options{}), prober: probe.New(probe.Options{}), previous: before}
 	after.resume(api.Job{ID: "7", State: api.JobQueued}) // an answer from before the new start
 	if after.prober.Target() != nil {
@@ -82,7 +83,7 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	f.Ended = true
 	r.handleFinding(f, api.Job{ID: "7"})
 	r.handleProbe(probe.Result{Target: target, Route: &probe.Route{Endpoint: f.Endpoint}})
-	if r.session.pages.route != nil || r.session.known().Answers {
+	if r.session.pages.route != nil || r.session.Facts().Answers {
 		t.Error("the page of a server that has stopped is open")
 	}
 	r.handleProbe(probe.Result{Target: target, Doing: "it does not respond yet"})

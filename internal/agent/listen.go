@@ -20,7 +20,7 @@ import (
 // listen opens the session's listeners, once.
 func (s *session) listen(ctx context.Context) error {
 	rec := s.agent.store.Session(s.name)
-	specs, err := fixedSpecs(ctx, s.agent.pool, s.config())
+	specs, err := fixedSpecs(ctx, s.agent.pool, s.Config())
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *session) forwardOptionsLocked() forwards.Options {
 		Listen:  s.agent.pool.Host(s.cfg.Host).Listen,
 		Waiting: func(person bool) { s.agent.pool.Host(s.host()).Waiting(person) },
 		Kept:    &s.agent.kept,
-		Changed: func() { s.change(func(*facts.Facts) {}) },
+		Changed: func() { s.Change(func(*facts.Facts) {}) },
 		Log:     s.agent.log,
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // log is where the log of the session's job is.
 func (s *session) log() logs.Log {
-	cfg := s.config()
+	cfg := s.Config()
 	host := s.agent.pool.Host(cfg.Host)
 	return logs.Log{Config: cfg.Log, User: host.Status().User, Host: hosts.Runner{Host: host}}
 }
@@ -83,7 +83,7 @@ func (a *server) sessionLog(name string) (logs.Stream, error) {
 	if !s.hasJob() {
 		return logs.Stream{}, onlyForwardsError(s.name)
 	}
-	known := s.known()
+	known := s.Facts()
 	job := cmp.Or(known.Job(), a.store.Session(name).Current().Job)
 	if job == nil {
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/configs"
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
@@ -603,7 +604,7 @@ func (l *modelLaptop) awaitSuccessor() {
 	if l.m.chance(1, 6) {
 		l.fillDisk()
 	}
-	l.m.sleep(time.Until(keepAt(*s.Job, DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
+	l.m.sleep(time.Until(ledger.KeepAt(*s.Job, DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
 	l.m.did("%s: the next job is due", l.name)
 	pick(l.m, l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(true) })()
 }

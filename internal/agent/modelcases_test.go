@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -276,7 +277,7 @@ func TestKeepSubmitsNothingAfterAJobThatWasJustCancelled(t *testing.T) {
 		l.agent.reload()
 		l.mustUp()
 		m.cluster.slowEnd = 5 * time.Minute // the scheduler shows it as running for a while
-		due := keepAt(*l.status().Job, DefaultLimits().KeepLead)
+		due := ledger.KeepAt(*l.status().Job, DefaultLimits().KeepLead)
 		m.sleep(time.Until(due.Add(-10 * time.Second)))
 		l.cancel()
 		m.sleep(2 * time.Minute)
@@ -397,14 +398,14 @@ func TestLeftBehind(t *testing.T) {
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			first, cancelled := m.cluster.jobs[0], s.submissions.current()
+			first, cancelled := m.cluster.jobs[0], s.jobs.Current()
 			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) })
 			run := l.host.scheduler
 			l.host.scheduler = func(script string) (string, string, int) {
 				out, errOut, exit := run(script)
 				if first.ended.IsZero() && modelShow.MatchString(script) {
 					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
-					s.submissions.drop(cancelled, *cancelled.Job)
+					s.jobs.Drop(cancelled, *cancelled.Job)
 				}
 				return out, errOut, exit
 			}
@@ -425,8 +426,8 @@ func TestLeftBehind(t *testing.T) {
 				looks = looks || modelFolders.MatchString(script)
 				if s, err := l.agent.sessions.find(modelSession); looks && first.ended.IsZero() && err == nil && m.cluster.dialect.ask(script) != askOther {
 					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
-					sub := s.submissions.current()
-					s.submissions.drop(sub, *sub.Job)
+					sub := s.jobs.Current()
+					s.jobs.Drop(sub, *sub.Job)
 				}
 				return out, errOut, exit
 			}

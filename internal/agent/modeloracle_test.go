@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/action"
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
@@ -169,7 +170,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 			m.wrong("%s follows a job that a person cancelled", tag.tag)
 		case time.Since(was.extended) < 2*time.Minute: // by another laptop, of which it hears at its next query
 		case time.Since(was.requeued) < 2*time.Minute: // likewise
-		case time.Now().Before(due.Add(-keepSlack)) && !m.jumped: // the model's jobs have other times then
+		case time.Now().Before(due.Add(-ledger.KeepSlack)) && !m.jumped: // the model's jobs have other times then
 			m.wrong("%s is %s too early", tag.tag, time.Until(due))
 		}
 		return
@@ -206,7 +207,7 @@ func (m *model) before(tag *modelTag) *modelJob {
 
 // due is when the next job may be submitted.
 func (m *model) due(j *modelJob) time.Time {
-	return keepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, DefaultLimits().KeepLead)
+	return ledger.KeepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, DefaultLimits().KeepLead)
 }
 
 // checkEnded checks that no job of a session is left that a person wanted ended.
@@ -370,7 +371,7 @@ func (m *model) checkSuccessor(j *modelJob, now time.Time) {
 	switch {
 	case was.endedBy != nil && !untold && !slices.Contains(j.tag.laptop.wishes[j.tag.session].unheard, was.id):
 		m.wrong("job %s follows job %s, which a person cancelled", j.id, was.id)
-	case !was.extended.IsZero() && was.live(now) && now.Before(m.due(was).Add(-keepSlack)):
+	case !was.extended.IsZero() && was.live(now) && now.Before(m.due(was).Add(-ledger.KeepSlack)):
 		m.wrong("job %s runs beside job %s, which was extended", j.id, was.id)
 	}
 }

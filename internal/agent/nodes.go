@@ -37,14 +37,14 @@ const heldNotice = time.Minute
 
 // heldChanged shows that what runs inside the job waits for a connection, has continued or was lost.
 func (s *session) heldChanged() {
-	s.change(func(*facts.Facts) {})
+	s.Change(func(*facts.Facts) {})
 	nodes := s.nodes.Load()
 	if nodes == nil {
 		return
 	}
 	h := nodes.Held()
 	if h != nil && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
-		s.notify("", s.name+": "+words.HeldOver(*h))
+		s.Notify("", s.name+": "+words.HeldOver(*h))
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *session) runningNodes() (*jobnode.Run, error) {
 func (s *session) notRunningLocked() *api.Error {
 	start := facts.StartAgain(s.cfg)
 	if s.byJob() {
-		start = startedByHandHint
+		start = facts.StartedByHand
 	}
 	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes.Load() != nil, time.Now())
 }
@@ -126,7 +126,7 @@ func (p probed) DialNames(ctx context.Context, announced, node string, since tim
 // Reaches implements probe.Job.
 func (p probed) Reaches() probe.Reaches {
 	s := p.session
-	cfg := s.config()
+	cfg := s.Config()
 	r := probe.Reaches{Config: cfg.Reach, Last: s.agent.store.Session(s.name).Reach}
 	if site, ok := s.agent.settings.Site(cfg.Host); ok {
 		r.Site = site.Reach

@@ -76,7 +76,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := quietSession(t)
-			s.change(func(f *facts.Facts) {
+			s.Change(func(f *facts.Facts) {
 				*f = tt.facts
 			})
 			s.save(t, tt.facts.Saved)
@@ -92,7 +92,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 				t.Errorf("more than a line: %q", e.Message)
 			}
 			for _, h := range s.agent.pool.Hosts() {
-				if s.inProgress() || h.State != api.HostDown {
+				if s.InProgress() || h.State != api.HostDown {
 					t.Errorf("something was started for it: %s is %s", h.Alias, h.State)
 				}
 			}

@@ -7,21 +7,9 @@ import (
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/tunnel"
 )
-
-// wallCheck is how often the wall clock is checked. Timers stop while a laptop sleeps,
-// and a job's time limit does not.
-const wallCheck = time.Minute
-
-// wallTimer sends when it is t by the wall clock, or earlier, to check it again. It never
-// sends if t is zero.
-func wallTimer(t time.Time) <-chan time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return time.After(min(time.Until(t), wallCheck))
-}
 
 // reminder reminds a person of the job's time limit before it is reached.
 type reminder struct {
@@ -40,7 +28,7 @@ func newReminder(s *session) *reminder {
 func (r *reminder) serve(ctx context.Context) {
 	var job api.Job
 	for {
-		next := wallTimer(r.remind(job, time.Now()))
+		next := ctxtime.WallTimer(r.remind(job, time.Now()))
 		select {
 		case job = <-r.updates:
 		case <-next:
@@ -53,18 +41,18 @@ func (r *reminder) serve(ctx context.Context) {
 // remind sends a reminder that is due, once, and returns when the next is.
 func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	mark, next := facts.PassedMark(r.session.agent.limits.Remind, job, now)
-	r.session.change(func(*facts.Facts) {}) // the cause depends on the time
+	r.session.Change(func(*facts.Facts) {}) // the cause depends on the time
 	// Schedulers round: an end that moved by seconds is the same.
 	reminded := r.mark > 0 && job.End.Sub(r.end).Abs() < time.Minute && r.mark <= mark
 	if mark > 0 && !reminded {
 		r.end, r.mark = job.End, mark
-		r.session.notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), api.ClockText(job.End, now)))
+		r.session.Notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session.name, api.DurationText(job.End.Sub(now)), api.ClockText(job.End, now)))
 	}
 	return next
 }
 
 // notify publishes a notice about the session.
-func (s *session) notify(kind api.NoticeKind, text string) {
+func (s *session) Notify(kind api.NoticeKind, text string) {
 	s.agent.log.Info("notice", "session", s.name, "text", text)
 	s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: kind, Session: s.name, Text: text}})
 }

@@ -34,7 +34,7 @@ func quietSession(t *testing.T) *session {
 	}
 	a.hosts = hosts.New(hosts.Options{Settings: a.settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
 	a.pool, a.sessions = a.hosts.Pool, newRegistry(a)
-	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"})
+	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"}, fromConfig, "")
 	s.facts = facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.limits.Remind}
 	s.save(t, wanted)
 	return s
@@ -82,12 +82,8 @@ func TestNoticesFitANotification(t *testing.T) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.Local)
 	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: midnight.Add(-2 * time.Hour), End: midnight.Add(8 * time.Minute)} // told with the day
 	newReminder(s).remind(ending, midnight.Add(-20*time.Minute))
-	next := api.Job{ID: "48300012", State: api.JobQueued}
-	_ = s.record(func(r *state.Session) { r.Submissions = state.Submissions{{Role: state.RoleNext, Job: &next}} })
-	newKeeper(s, nil).handleNext(api.Job{ID: "48300012", State: api.JobCancelled})
-	_ = newKeeper(s, nil).skip(ending, errKeepLimit)
 	texts := notices(heard)
-	if len(texts) != 3 {
+	if len(texts) != 1 {
 		t.Fatalf("told %q", texts)
 	}
 	var c certificates
@@ -130,7 +126,7 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 			if step.want == "" && len(got) > 0 || step.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], step.want)) {
 				t.Errorf("%v later: %q, want %q", step.after, got, step.want)
 			}
-			st := s.status()
+			st := s.Status()
 			if near := strings.Contains(st.Cause, " ends at "); near != step.near || st.State != api.SessionReady {
 				t.Errorf("%v later the session is %s: %q", step.after, st.State, st.Cause)
 			}
@@ -148,7 +144,7 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		go r.serve(ctx)
 		tell := func(left time.Duration) []string {
 			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
-			s.submissions.setJob(job)
+			s.jobs.SetJob(job)
 			r.updates <- job
 			synctest.Wait()
 			return notices(heard)
@@ -159,8 +155,8 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		if got := tell(5*time.Minute + 20*time.Second); len(got) != 0 {
 			t.Errorf("an end that moved by seconds is told again: %q", got)
 		}
-		if got := tell(time.Hour); len(got) != 0 || s.status().Cause != "" {
-			t.Errorf("extended by an hour: %q, cause %q", got, s.status().Cause)
+		if got := tell(time.Hour); len(got) != 0 || s.Status().Cause != "" {
+			t.Errorf("extended by an hour: %q, cause %q", got, s.Status().Cause)
 		}
 		if got := tell(9 * time.Minute); len(got) != 1 {
 			t.Errorf("before the new end: %q", got)
@@ -177,7 +173,7 @@ func TestALaptopThatSleptThroughAMarkIsToldWithinAMinute(t *testing.T) {
 		r := newReminder(s)
 		start := time.Now()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(8 * time.Hour)}
-		s.submissions.setJob(job)
+		s.jobs.SetJob(job)
 		r.remind(job, start)
 		r.remind(job, start.Add(8*time.Hour-5*time.Minute)) // the first look after the wake
 		if got := notices(heard); len(got) != 1 || !strings.Contains(got[0], "in 5 min") {

@@ -236,7 +236,7 @@ func (s *session) verify(ctx context.Context) {
 		what = "the job"
 	}
 	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
-	s.change(func(f *facts.Facts) {
+	s.Change(func(f *facts.Facts) {
 		if s.pages.route == r && f.Answers {
 			f.Answers, f.Doing = false, facts.Doing{Text: fmt.Sprintf("%s no longer responds: %v", what, err)}
 		}

@@ -1,19 +1,16 @@
 package agent
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
-	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"})
+	s := newSession(bareShared(), configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"}, fromConfig, "")
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	if s.facts.Permit.Live(time.Now()) {
@@ -35,8 +32,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(&shared{limits: DefaultLimits(), store: &state.Store{}}, configs.Session{Name: "narval-7"})
-	s.origin = attached
+	s := newSession(bareShared(), configs.Session{Name: "narval-7"}, attached, "")
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	r.grantLocked("")
@@ -67,15 +63,15 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 		s, _ := permittedSession(t)
 		s.grant("patient")
 		time.Sleep(59 * time.Minute)
-		if !s.permitted() || s.requestedBy() != byPerson {
+		if !permitted(s) || s.requestedBy() != byPerson {
 			t.Error("the permission ended before its time")
 		}
 		time.Sleep(2 * time.Minute)
-		if s.permitted() || s.requestedBy() != byAgent || s.status().MaySubmit {
+		if permitted(s) || s.requestedBy() != byAgent || s.Status().MaySubmit {
 			t.Error("a job may be submitted after an hour")
 		}
 		s.grant("patient")
-		if !s.permitted() {
+		if !permitted(s) {
 			t.Error("nothing may be submitted although it was asked for again")
 		}
 	})
@@ -87,30 +83,20 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s.attempt = &attempt{session: s}
 	s.facts.Permit.Grant("", time.Hour)
 	old.lapseLocked()
-	if !s.permitted() {
+	if !permitted(s) {
 		t.Error("the session is without permission")
 	}
 }
 
-func TestNothingIsSubmittedOnceThePermissionIsWithdrawn(t *testing.T) {
-	s := quietSession(t)
-	s.attempt = &attempt{session: s}
-	_, err := (&jobFinder{session: s, jobs: jobwatch.NewWatcher(nil, jobwatch.Options{Scheduler: "slurm"})}).submit(t.Context()) // which has nobody to submit to
-	if e, ok := asAPI(err); !ok || e.Code != api.CodeJobEnded {
-		t.Errorf("err = %v", err)
-	}
+// permitted reports whether the session's job may be submitted.
+func permitted(s *session) bool {
+	known := s.Facts()
+	return known.Permit.Live(time.Now())
 }
 
-func TestNobodyIsPromisedAJobThatASessionCannotSubmit(t *testing.T) {
-	s := quietSession(t)
-	s.cfg.Submit, s.cfg.Job = "", "lab"
-	if s.wouldSubmitLocked() {
-		t.Error("a permission is said to be over for which there is no use")
-	}
-	for name, rec := range map[string]state.Submission{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
-		e, ok := asAPI((&jobFinder{session: s, account: "a@c"}).noJobError(rec))
-		if !ok || strings.Contains(e.Hint, "tunctl up") || !strings.Contains(e.Hint, "start the job there") {
-			t.Errorf("%s: %v, hint %q", name, e, e.Hint)
-		}
-	}
+// bareShared is an agent without parts.
+func bareShared() *shared {
+	a := &shared{limits: DefaultLimits(), store: &state.Store{}}
+	a.sessions = newRegistry(a)
+	return a
 }

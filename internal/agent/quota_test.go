@@ -39,7 +39,7 @@ func TestTheHistoryIsToldWithItsSums(t *testing.T) {
 		t.Errorf("without runs: %+v", got)
 	}
 	start := time.Now().Add(-2 * time.Hour)
-	s.submissions.recordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
+	s.jobs.RecordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
 	got := asked[api.HistoryResponse](t, s.agent, "/v1/history")
 	if len(got.Runs) != 1 || len(got.Weeks) != 1 || got.Weeks[0].Used != 3600 {
 		t.Errorf("the history is %+v", got)

@@ -69,9 +69,9 @@ func (r *registry) recoverJob(x jobwatch.Submitted, host, account string) {
 		r.log.Error("cannot list a session", "session", x.Session, "err", err)
 		return
 	}
-	s.submissions.show(sub, x.Job)
-	s.submissions.observe()
-	s.notify("", fmt.Sprintf("job %s was found again on %s: it was missing in tunctl's state file", x.Job.ID, host))
+	s.jobs.Show(sub, x.Job)
+	s.observe()
+	s.Notify("", fmt.Sprintf("job %s was found again on %s: it was missing in tunctl's state file", x.Job.ID, host))
 }
 
 // recoverToEnd finds the session's jobs again before they are ended, and connects for that: to end a
@@ -90,7 +90,7 @@ func (s *session) recoverToEnd(ctx context.Context) error {
 		err = s.agent.sessions.recoverJobs(ctx, s.host())
 	}
 	if err != nil {
-		e := *asError(err)
+		e := *api.AsError(err)
 		e.Message = fmt.Sprintf("the state file could not be read, so it is not known whether %s has a job: %s", s.name, e.Message)
 		e.Hint = fmt.Sprintf("`tunctl login %s` connects; then run this again", s.host())
 		return &e

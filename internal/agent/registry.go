@@ -73,8 +73,11 @@ func (r *registry) find(name string) (*session, error) {
 }
 
 func (r *registry) addLocked(cfg configs.Session, from origin) *session {
-	s := newSession(r.shared, cfg)
-	s.origin = from
+	return r.addOfLocked(cfg, from, "")
+}
+
+func (r *registry) addOfLocked(cfg configs.Session, from origin, of string) *session {
+	s := newSession(r.shared, cfg, from, of)
 	r.byName[s.name] = s
 	return s
 }
@@ -137,7 +140,7 @@ func (r *registry) removedError(s *session) error {
 	}
 	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, r.settings.Config().Path).
 		WithHint("`tunctl config edit` opens the file")
-	if now := s.status(); facts.IsLive(now.Job) {
+	if now := s.Status(); facts.IsLive(now.Job) {
 		e.Hint = fmt.Sprintf("its job %s may still run: `tunctl attach %s %s` opens it, `tunctl down %s --cancel` ends it", now.Job.ID, now.Host, now.Job.Ref(), s.name)
 	}
 	return e
@@ -174,7 +177,7 @@ func (r *registry) dropIfDown(s *session) {
 }
 
 func (r *registry) dropIfDownLocked(s *session) {
-	if s.status().State == api.SessionDown {
+	if s.Status().State == api.SessionDown {
 		r.dropUnconfigured(s)
 	}
 }
@@ -198,7 +201,7 @@ func (r *registry) unregister(s *session) {
 		return // saved meanwhile: it is down, but still exists
 	}
 	r.kept.Release(s.name)
-	gone := s.status()
+	gone := s.Status()
 	r.hub.Publish(api.Event{Type: api.EventSessionGone, Session: &gone})
 }
 
@@ -257,10 +260,7 @@ func (r *registry) second(first *session, name string) (*session, error) {
 }
 
 func (r *registry) addSecondLocked(name string, base configs.Session) *session {
-	cfg := secondConfig(base, name)
-	s := r.addLocked(cfg, second)
-	s.of = base.Name
-	return s
+	return r.addOfLocked(secondConfig(base, name), second, base.Name)
 }
 
 // secondConfig are the settings of a second session: the job has another name, and nothing
@@ -412,11 +412,11 @@ func (r *registry) restore() {
 	for _, s := range r.saved() {
 		why, rec := r.pause.errorFor(s.name), r.store.Session(s.name)
 		switch {
-		case s.inProgress(): // a person was first
-		case rec.Failure != nil && !rec.Submissions.AnyLive() && s.config().Submit != "": // a new attempt could only say that there is no job
-			s.change(func(f *facts.Facts) { f.Started, f.Looking = true, false })
+		case s.InProgress(): // a person was first
+		case rec.Failure != nil && !rec.Submissions.AnyLive() && s.Config().Submit != "": // a new attempt could only say that there is no job
+			s.Change(func(f *facts.Facts) { f.Started, f.Looking = true, false })
 		case why != nil:
-			s.change(func(f *facts.Facts) { f.Started, f.Looking, f.Paused = true, false, why })
+			s.Change(func(f *facts.Facts) { f.Started, f.Looking, f.Paused = true, false, why })
 		default:
 			s.start(byAgent, false, "", "", submit.Plan{})
 		}

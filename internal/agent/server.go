@@ -199,7 +199,7 @@ func (a *server) status() api.Status {
 		Sessions: knownSessions(a.settings.Config(), a.store, time.Now()),
 	}
 	for _, s := range a.sessions.live() {
-		now := s.status()
+		now := s.Status()
 		if a.sessions.isRemoved(s) {
 			now = withUnconfiguredHint(now)
 		}

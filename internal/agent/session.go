@@ -12,6 +12,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/jobnode"
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -48,12 +49,12 @@ type session struct {
 	origin origin
 	of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
-	jobUpdates  chan api.Job
-	submissions *submissions
-	meter       *usage.Meter                // measures what its job uses
-	inside      atomic.Int32                // how many shells, editors and copies are inside its job
-	nodes       atomic.Pointer[jobnode.Run] // of the job, while it is followed
-	fullDisk    atomic.Bool                 // the log of the job says so
+	jobUpdates chan api.Job
+	jobs       *ledger.Ledger
+	meter      *usage.Meter                // measures what its job uses
+	inside     atomic.Int32                // how many shells, editors and copies are inside its job
+	nodes      atomic.Pointer[jobnode.Run] // of the job, while it is followed
+	fullDisk   atomic.Bool                 // the log of the job says so
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -62,11 +63,13 @@ type session struct {
 	pages   pages
 	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
+	// observed are the jobs that no attempt follows.
+	observed map[observation]*jobwatch.Watch
 }
 
-func newSession(a *shared, cfg configs.Session) *session {
-	s := &session{agent: a, name: cfg.Name, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
-	s.submissions = &submissions{session: s, observed: map[observation]*jobwatch.Watch{}}
+func newSession(a *shared, cfg configs.Session, from origin, of string) *session {
+	s := &session{agent: a, name: cfg.Name, origin: from, of: of, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
+	s.jobs = ledger.New(ledger.Session{Name: s.name, Of: of, OneJob: s.byJob()}, s, a.ledgerOptions())
 	rec := a.store.Session(cfg.Name)
 	s.facts = facts.Facts{Name: cfg.Name, Saved: rec, Host: api.Host{Alias: cfg.Host}}
 	s.current = lastKnown(cfg, rec, time.Now())
@@ -75,16 +78,16 @@ func newSession(a *shared, cfg configs.Session) *session {
 }
 
 // config is the session's config as it was taken for the attempt in progress.
-func (s *session) config() configs.Session {
+func (s *session) Config() configs.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cfg
 }
 
-func (s *session) host() string { return s.config().Host }
+func (s *session) host() string { return s.Config().Host }
 
 // status is the session with its current counters.
-func (s *session) status() api.Session {
+func (s *session) Status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
@@ -99,6 +102,9 @@ func (s *session) status() api.Session {
 	}
 	return st
 }
+
+// Idle is how long a job was not used.
+func (s *session) Idle(ref string) time.Duration { return s.meter.IdleTime(ref) }
 
 // start brings the session up unless an attempt is in progress. With permits, a job may be
 // submitted, for the command that waits, if any, and with the choices of the plan, if any. The client, if
@@ -167,7 +173,7 @@ func connectFor(host *tunnel.Host, who requester, client string) {
 }
 
 // inProgress reports whether an attempt is in progress.
-func (s *session) inProgress() bool {
+func (s *session) InProgress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempt != nil
@@ -273,10 +279,8 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
 	s.downs.Add(1)
 	s.halt()
-	s.submissions.mu.Lock()
-	s.submissions.ended = nil
-	s.submissions.mu.Unlock()
-	s.change(func(f *facts.Facts) { *f = facts.Facts{Name: s.name, Host: f.Host} })
+	s.jobs.BeginDown()
+	s.Change(func(f *facts.Facts) { *f = facts.Facts{Name: s.name, Host: f.Host} })
 	_ = s.record(func(r *state.Session) {
 		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
@@ -284,12 +288,16 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 		}
 	})
 	s.acting.Unlock()
-	s.submissions.observe()
+	s.observe()
 	if !cancel {
-		return s.status(), nil
+		return s.Status(), nil
 	}
-	err := s.submissions.end(ctx)
-	return s.submissions.withEnded(s.status()), err
+	defer signal(s.agent.unsettled) // what could not be ended now
+	err := s.recoverToEnd(ctx)
+	if err == nil {
+		err = s.jobs.End(ctx)
+	}
+	return s.jobs.WithEnded(s.Status()), err
 }
 
 // halt ends the attempt in progress and closes the listeners, except for an open tab of its page.
@@ -308,7 +316,7 @@ func (s *session) halt() {
 }
 
 // known are the facts as they are now.
-func (s *session) known() facts.Facts {
+func (s *session) Facts() facts.Facts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.facts
@@ -316,11 +324,11 @@ func (s *session) known() facts.Facts {
 
 // show says what happens within the session's state.
 func (s *session) show(format string, args ...any) {
-	s.change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
+	s.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
 }
 
 // change changes facts, and enters the state that follows from all of them.
-func (s *session) change(apply func(*facts.Facts)) {
+func (s *session) Change(apply func(*facts.Facts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	apply(&s.facts)
@@ -331,16 +339,19 @@ func (s *session) change(apply func(*facts.Facts)) {
 // that follows from it. If the file cannot be written, the session continues and says so; a caller
 // that must not continue checks the error.
 func (s *session) record(change func(*state.Session)) error {
+	return s.Record(func(*facts.Facts) {}, change)
+}
+
+// Record changes facts too, in the same step.
+func (s *session) Record(apply func(*facts.Facts), change func(*state.Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	apply(&s.facts)
 	return s.recordLocked(change)
 }
 
 func (s *session) recordLocked(change func(*state.Session)) error {
-	return s.recordedLocked(s.agent.store.Update(s.name, change))
-}
-
-func (s *session) recordedLocked(err error) error {
+	err := s.agent.store.Update(s.name, change)
 	if err != nil {
 		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
 	}
@@ -425,24 +436,13 @@ func (s *session) redactLocked(text string) string {
 	return api.Redact(text, append(tokens, s.pages.secrets()...)...)
 }
 
-// asError makes an error one of the API.
-func asError(err error) *api.Error {
-	if e, ok := asAPI(err); ok {
-		return e
-	}
-	if err == nil {
-		return api.Errorf(api.CodeJobEnded, "the session ended")
-	}
-	return api.Errorf(api.CodeFailed, "%w", err)
-}
-
 // caughtUp reports whether the session shows its job as the scheduler last reported it.
 func (s *session) caughtUp() bool {
-	if s.submissions.endUnrecorded() {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.endUnrecordedLocked() {
+		return false
+	}
 	job := s.facts.Job()
 	if s.attempt == nil || s.watch == nil || job == nil {
 		return true

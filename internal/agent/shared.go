@@ -9,6 +9,7 @@ import (
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -34,6 +35,20 @@ type shared struct {
 	work      sync.WaitGroup
 	unsettled chan struct{} // signals settle that there may be something to do
 	reloading sync.Mutex    // one reload at a time
+}
+
+// ledgerOptions are what the jobs of a session need.
+func (a *shared) ledgerOptions() ledger.Options {
+	return ledger.Options{
+		Store: a.store, History: a.history, Hosts: a.hosts, Settings: a.settings, Log: a.log, Source: a.source,
+		Limits:    ledger.Limits{Jobs: a.limits.Jobs, KeepLead: a.limits.KeepLead, KeepPerDay: a.limits.KeepPerDay, KeepRetry: a.limits.KeepRetry},
+		Unsettled: func() { signal(a.unsettled) }, Recover: a.sessions.recoverJobs, FreeName: a.sessions.freeName,
+		Remember: func(session string, with api.Choices) {
+			if s, err := a.sessions.find(session); err == nil {
+				_ = s.record(func(r *state.Session) { r.AddRecent(with) })
+			}
+		},
+	}
 }
 
 func (a *shared) report(part string, err error) {

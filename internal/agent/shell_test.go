@@ -42,7 +42,7 @@ func TestAJobThatCannotBeEnteredIsSaidToBeCharged(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App = configs.ShellApp
 	r := &jobRun{session: s, prober: probe.New(probeOptions(s, newNodes(s, nil, nil)))}
-	s.change(func(f *facts.Facts) {
+	s.Change(func(f *facts.Facts) {
 		f.Name, f.Answers = s.name, false
 	})
 	s.save(t, saved(&api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}, nil))

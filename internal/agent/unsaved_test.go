@@ -101,12 +101,12 @@ func TestDoubtClock(t *testing.T) {
 	if err := home.MakePrivate(paths.State); err != nil {
 		t.Fatal(err)
 	}
-	s, sub := newSession(a.shared, configs.Session{Name: "nb"}), state.Submission{Tag: "t", Role: state.RoleJob}
+	s, sub := newSession(a.shared, configs.Session{Name: "nb"}, fromConfig, ""), state.Submission{Tag: "t", Role: state.RoleJob}
 	if err := s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(sub) }); err != nil {
 		t.Fatal(err)
 	}
-	s.submissions.lost(sub, errors.New("the connection is lost"))
-	if when := s.submissions.current().When; !strings.Contains(when.String(), " m=") {
+	s.jobs.Lost(sub, errors.New("the connection is lost"))
+	if when := s.jobs.Current().When; !strings.Contains(when.String(), " m=") {
 		t.Errorf("a clock that is set changes how long ago %s was", when)
 	}
 	withModel(t, func(m *model, l *modelLaptop) {

@@ -28,35 +28,35 @@ func (a *server) up(ctx context.Context, req api.UpRequest) (api.UpResponse, err
 func (a *server) upSince(ctx context.Context, s *session, downs int64, req api.UpRequest) (_ api.UpResponse, err error) {
 	a.hosts.UseEnv(req.Env)
 	defer func() {
-		if rec := a.store.Session(s.name); err != nil && s.origin == second && !s.inProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
+		if rec := a.store.Session(s.name); err != nil && s.origin == second && !s.InProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
 			a.sessions.forget(s) // a second session that was never started
 		}
 	}()
 	if !a.waiters.Has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
-	if s.origin != attached && s.origin != adhoc && !s.inProgress() {
+	if s.origin != attached && s.origin != adhoc && !s.InProgress() {
 		if err := a.settings.Valid(); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
 	if err := a.sessions.removedError(s); err != nil {
-		s.change((*facts.Facts).EndPermit) // of an up before its section was removed
+		s.Change((*facts.Facts).EndPermit) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
 	s.reconfigure()
 	if err := a.hosts.Allowed(ctx, s.host()); err != nil {
 		return api.UpResponse{}, err
 	}
-	if _, err := fixedSpecs(ctx, s.agent.pool, s.config()); err != nil {
+	if _, err := fixedSpecs(ctx, s.agent.pool, s.Config()); err != nil {
 		return api.UpResponse{}, err // before a login that would be useless
 	}
-	if err := s.submissions.choose(req.Job); err != nil {
+	if err := s.jobs.Choose(req.Job); err != nil {
 		return api.UpResponse{}, err
 	}
 	plan, err := a.requestedPlan(s, req)
 	if err == nil {
-		err = s.checkPresent(plan.With)
+		err = s.jobs.CheckPresent(plan.With)
 	}
 	if err != nil {
 		return api.UpResponse{}, err
@@ -73,13 +73,13 @@ func (a *server) upSince(ctx context.Context, s *session, downs int64, req api.U
 // bringUp has all steps from a person's "up" to a page. It returns when the job ends,
 // the session fails, or ctx is done.
 func (r *attempt) bringUp(ctx context.Context) error {
-	s, host := r.session, r.host
+	s := r.session
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
 	s.keepPorts()
 	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
-		s.change(func(f *facts.Facts) { f.Answers = true })
+		s.Change(func(f *facts.Facts) { f.Answers = true })
 	}
 	if err := r.connect(ctx); err != nil {
 		return err
@@ -89,15 +89,15 @@ func (r *attempt) bringUp(ctx context.Context) error {
 		return ctx.Err()
 	}
 	jobs, account := s.agent.hosts.WatcherOn(s.host())
-	job, err := (&jobFinder{s, host, jobs, account}).obtain(ctx)
+	job, err := s.jobs.Obtain(ctx, r.host, jobs, account)
 	if err != nil {
 		return err
 	}
 	for {
 		last, err := r.follow(ctx, jobs, job)
-		next, kept := newKeeper(s, jobs).successor(ctx, last)
+		next, kept := s.jobs.Successor(ctx, jobs, last)
 		if last.State.Ended() {
-			s.submissions.drop(s.submissions.list().Of(last), last)
+			s.jobs.Drop(s.jobs.List().Of(last), last)
 		}
 		if !kept {
 			return err
@@ -138,7 +138,7 @@ func (r *attempt) connect(ctx context.Context) error {
 		if ctx.Err() != nil { // the state of the host means nothing once the agent stops
 			return ctx.Err()
 		}
-		s.change(func(f *facts.Facts) { f.Host = host.Status() })
+		s.Change(func(f *facts.Facts) { f.Host = host.Status() })
 		if err == nil {
 			return nil
 		}
@@ -152,12 +152,6 @@ func (r *attempt) connect(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// isUncertain reports whether a person has to check that a job was submitted.
-func isUncertain(err error) bool {
-	_, doubt := errors.AsType[*jobwatch.DoubtError](err)
-	return doubt
 }
 
 func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }

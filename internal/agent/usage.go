@@ -83,7 +83,7 @@ func (m measured) Traffic() (in, out, users int64) {
 }
 
 // IdleAfter implements usage.Source.
-func (m measured) IdleAfter() time.Duration { return m.session.config().Idle }
+func (m measured) IdleAfter() time.Duration { return m.session.Config().Idle }
 
 // PageUsed implements usage.Source.
 func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
@@ -100,11 +100,11 @@ func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 // withdrawn.
 func (m measured) SetIdle(text string) {
 	idle := text != ""
-	if m.session.known().Idle != idle {
-		m.session.change(func(f *facts.Facts) { f.Idle = idle })
+	if m.session.Facts().Idle != idle {
+		m.session.Change(func(f *facts.Facts) { f.Idle = idle })
 	}
 	if idle {
-		m.session.notify(api.NoticeIdle, text)
+		m.session.Notify(api.NoticeIdle, text)
 	}
 }
 

@@ -69,6 +69,14 @@ func HasCode(err error, codes ...Code) bool {
 	return ok && slices.Contains(codes, e.Code)
 }
 
+// AsError makes an error one of the API.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return Errorf(CodeFailed, "%w", err)
+}
+
 // HintOf is what a person can do about an error; "" if that is not known.
 func HintOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -1,4 +1,5 @@
-// Package ctxtime has the waits for time and for a lock that end with a context.
+// Package ctxtime has the waits for time and for a lock that end with a context, and that for the clock
+// on the wall.
 package ctxtime
 
 import (
@@ -19,4 +20,17 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// wallCheck is how often the wall clock is checked. Timers stop while a laptop sleeps,
+// and a job's time limit does not.
+const wallCheck = time.Minute
+
+// WallTimer sends when it is t by the wall clock, or earlier, to check it again. It never
+// sends if t is zero.
+func WallTimer(t time.Time) <-chan time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return time.After(min(time.Until(t), wallCheck))
 }

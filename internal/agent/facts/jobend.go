@@ -9,6 +9,9 @@ import (
 	"tunctl/internal/api"
 )
 
+// StartedByHand is why no job follows an attached one.
+const StartedByHand = "the job was not started by tunctl, so tunctl does not start it again"
+
 // EndedError says why the session's job is over. A job that never served has failed, and
 // the person needs to know what to fix; one that did has only ended.
 func EndedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string, now time.Time) *api.Error {

@@ -118,3 +118,13 @@ func inWith(session string, answers []string) string {
 	}
 	return fmt.Sprintf("%s in with = { … } of [session.%s]", list, session)
 }
+
+// RefuseUnreached makes a refusal of a scheduler that a submission did not reach: who waits for the
+// command can try again later.
+func RefuseUnreached(err error) error {
+	if e, ok := errors.AsType[*jobwatch.UnreachedError](err); ok {
+		return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", e.Words).
+			WithHint("the scheduler is down or cannot be reached: try again later")
+	}
+	return err
+}

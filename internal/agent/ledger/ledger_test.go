@@ -1,4 +1,4 @@
-package agent
+package ledger
 
 import (
 	"os"
@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
 func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
-	s := quietSession(t)
+	l, _ := newLedger(t)
 	start := time.Now().Add(-time.Hour)
-	s.submissions.recordRun(api.Job{ID: "7", State: api.JobCancelled, Submitted: start.Add(-time.Minute), Start: start, End: time.Now().Add(time.Hour), Script: "~/.tunctl/x/y.sh"})
-	runs, err := s.agent.history.Runs()
+	l.RecordRun(api.Job{ID: "7", State: api.JobCancelled, Submitted: start.Add(-time.Minute), Start: start, End: time.Now().Add(time.Hour), Script: "~/.tunctl/x/y.sh"})
+	runs, err := l.History.Runs()
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs %+v, err %v", runs, err)
 	}
@@ -37,7 +36,7 @@ func TestAJobsEndIsWrittenDownWithoutItsLimit(t *testing.T) {
 }
 
 func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
-	s := quietSession(t)
+	l, owner := newLedger(t)
 	for i, tt := range []struct {
 		config map[string]string
 		chosen api.Choices
@@ -49,15 +48,15 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		{map[string]string{"gpus": "2"}, api.Choices{"gpus": "0"}, 0},
 		{map[string]string{"gpus": "2"}, api.Choices{"hours": "8"}, 2},
 	} {
-		s.cfg.With = tt.config
+		owner.config.With = tt.config
 		id := strconv.Itoa(i)
-		if err := s.record(func(r *state.Session) {
+		if err := l.record(func(r *state.Session) {
 			r.Submissions = state.Submissions{{Role: state.RoleJob, Job: &api.Job{ID: id}, With: tt.chosen}}
 		}); err != nil {
 			t.Fatal(err)
 		}
-		s.submissions.recordRun(api.Job{ID: id, State: api.JobFinished})
-		runs, err := s.agent.history.Runs()
+		l.RecordRun(api.Job{ID: id, State: api.JobFinished})
+		runs, err := l.History.Runs()
 		if err != nil || len(runs) == 0 || runs[len(runs)-1].GPUs != tt.want {
 			t.Errorf("%v, chosen %v: %+v, %v; want %d GPUs", tt.config, tt.chosen, runs, err, tt.want)
 		}
@@ -65,12 +64,12 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 }
 
 func TestTheHistoryKnowsTheNodesOfARun(t *testing.T) {
-	s := quietSession(t)
-	path := s.agent.settings.Config().Path
+	l, _ := newLedger(t)
+	path := l.Settings.Config().Path
 	if err := os.WriteFile(path, []byte("[host.narval]\nsite = \"archer2\"\n[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/jupyter.sh\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.agent.settings.Reload(); err != nil {
+	if _, err := l.Settings.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	for i, tt := range []struct {
@@ -82,8 +81,8 @@ func TestTheHistoryKnowsTheNodesOfARun(t *testing.T) {
 		{api.Job{Queue: "serial", Node: "dvn01"}, 0},
 	} {
 		tt.job.ID, tt.job.State = strconv.Itoa(i), api.JobFinished
-		s.submissions.recordRun(tt.job)
-		runs, err := s.agent.history.Runs()
+		l.RecordRun(tt.job)
+		runs, err := l.History.Runs()
 		if err != nil || len(runs) == 0 || runs[len(runs)-1].Nodes != tt.want {
 			t.Errorf("%+v: %+v, %v; want %d nodes", tt.job, runs, err, tt.want)
 		}
@@ -91,19 +90,19 @@ func TestTheHistoryKnowsTheNodesOfARun(t *testing.T) {
 }
 
 func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
-	s := quietSession(t)
+	l, _ := newLedger(t)
 	start := time.Now().Add(-time.Hour)
 	run := func(end func(job api.Job)) api.Run {
 		t.Helper()
 		job := api.Job{ID: "7", State: api.JobRunning, Start: start, End: start.Add(4 * time.Hour)}
-		if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
+		if err := l.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		s.submissions.setJob(job)
+		l.SetJob(job)
 		job.End = start.Add(8 * time.Hour) // extended
-		s.submissions.setJob(job)
+		l.SetJob(job)
 		end(job)
-		runs, err := s.agent.history.Runs()
+		runs, err := l.History.Runs()
 		if err != nil || len(runs) == 0 {
 			t.Fatalf("runs %+v, err %v", runs, err)
 		}
@@ -112,66 +111,66 @@ func TestTheHistoryKnowsTheTimeLimitOfAJobThatEndedEarlier(t *testing.T) {
 	const want = 8 * 3600
 	finished := run(func(job api.Job) {
 		job.State, job.End = api.JobFinished, start.Add(time.Minute)
-		s.submissions.setJob(job)
-		s.submissions.recordRun(job)
+		l.SetJob(job)
+		l.RecordRun(job)
 	})
 	if finished.Asked != want {
 		t.Errorf("finished: asked for %d s, want %d", finished.Asked, want)
 	}
 	cancelled := run(func(job api.Job) {
 		job.State = api.JobCancelled
-		s.submissions.recordRun(job)
+		l.RecordRun(job)
 	})
 	if ran, _ := cancelled.Ran(); cancelled.Asked != want || ran > 2*time.Hour {
 		t.Errorf("cancelled: asked for %d s, want %d; it ran for %v", cancelled.Asked, want, ran)
 	}
-	if err := s.submissions.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
+	if err := l.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	s.submissions.recordRun(api.Job{ID: "8", State: api.JobNeverRan})
-	if runs, _ := s.agent.history.Runs(); runs[len(runs)-1].Asked != 0 {
+	l.RecordRun(api.Job{ID: "8", State: api.JobNeverRan})
+	if runs, _ := l.History.Runs(); runs[len(runs)-1].Asked != 0 {
 		t.Errorf("a job that never ran has the limit of the one before: %+v", runs[len(runs)-1])
 	}
 }
 
 func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
-	s := quietSession(t)
+	l, owner := newLedger(t)
 	submitted := time.Now().Add(-time.Hour)
-	s.submissions.recordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
-	s.change(func(f *facts.Facts) { f.NeedsJob, f.Host = true, api.Host{State: api.HostUp} })
-	if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
+	l.RecordRun(api.Job{ID: "6", State: api.JobFinished, Submitted: submitted, Start: submitted.Add(5 * time.Minute), End: submitted.Add(time.Hour)})
+
+	if err := l.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if now := s.status(); now.State != api.SessionQueued || !strings.Contains(now.Cause, "Resources; an earlier job like this waited 5 min") {
-		t.Errorf("%s: %q", now.State, now.Cause)
+	if !strings.Contains(owner.facts.Waits, "an earlier job like this waited 5 min") {
+		t.Errorf("%q", owner.facts.Waits)
 	}
 }
 
 func TestTheChoicesOfAJobThatIsFoundAfterItsAnswerWasLostAreRemembered(t *testing.T) {
-	s := quietSession(t)
+	l, _ := newLedger(t)
 	with := api.Choices{"hours": "3"}
-	if err := s.submissions.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, "", time.Time{}); err != nil {
+	if err := l.adopt(api.Job{ID: "7", State: api.JobQueued}, state.Submission{Tag: "tag", With: with}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if recent := s.agent.store.Session(s.name).Recent; len(recent) != 1 || recent[0].String() != with.String() {
+	if recent := l.saved().Recent; len(recent) != 1 || recent[0].String() != with.String() {
 		t.Errorf("recent choices %v", recent)
 	}
-	if err := s.submissions.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil { // started by hand
+	if err := l.adopt(api.Job{ID: "8", State: api.JobQueued}, state.Submission{}, "", time.Time{}); err != nil { // started by hand
 		t.Fatal(err)
 	}
-	if rec := s.agent.store.Session(s.name); len(rec.Recent) != 1 || rec.Current().With != nil {
+	if rec := l.saved(); len(rec.Recent) != 1 || rec.Current().With != nil {
 		t.Errorf("after another job: %+v", rec)
 	}
 }
 
 func TestAnAnswerThatIsNoneForgetsNothingByWhichAJobIsRecognised(t *testing.T) {
-	s := quietSession(t)
+	l, _ := newLedger(t)
 	submitted := time.Now().Add(-time.Hour).UTC()
-	if err := s.submissions.adopt(api.Job{ID: "7", Name: "nb", State: api.JobRunning, Submitted: submitted}, state.Submission{}, "", time.Time{}); err != nil {
+	if err := l.adopt(api.Job{ID: "7", Name: "nb", State: api.JobRunning, Submitted: submitted}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	s.submissions.setJob(s.submissions.asRecorded(api.Job{ID: "7", State: api.JobUnknown}))
-	if job := s.submissions.asRecorded(api.Job{ID: "7", Name: "production", State: api.JobRunning}); !job.State.Ended() || job.Name != "nb" {
+	l.SetJob(l.AsRecorded(api.Job{ID: "7", State: api.JobUnknown}))
+	if job := l.AsRecorded(api.Job{ID: "7", Name: "production", State: api.JobRunning}); !job.State.Ended() || job.Name != "nb" {
 		t.Errorf("another job with its number is taken for it: %+v", job)
 	}
 }

@@ -1,0 +1,53 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+)
+
+func TestNextTag(t *testing.T) {
+	at := time.Unix(1794837600, 0)
+	for _, tt := range []struct {
+		job  api.Job
+		want string
+	}{
+		{api.Job{ID: "48213", Submitted: at}, "after-48213-1794837600-0"},
+		{api.Job{ID: "48213", Submitted: at.In(time.FixedZone("", 3600)), Name: "other", Node: "cn02"}, "after-48213-1794837600-0"},
+		{api.Job{ID: "48213.pbs01", Submitted: at}, "after-48213-1794837600-0"},
+		{api.Job{ID: "48213_7", Submitted: at}, "after-48213_7-1794837600-0"},
+		{api.Job{ID: "48213[7].pbs01", Submitted: at}, "after-48213-7--1794837600-0"},
+		{api.Job{ID: "../../x", Submitted: at}, "after--1794837600-0"},
+		{api.Job{ID: "48213", Submitted: at.Add(time.Hour)}, "after-48213-1794841200-0"},
+		{api.Job{ID: "48213", Submitted: at, Restarts: 2}, "after-48213-1794837600-0-2"},
+	} {
+		if got := nextTag(tt.job, 0); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.job, got, tt.want)
+		}
+	}
+}
+
+func TestKeeperNotices(t *testing.T) {
+	l, owner := newLedger(t)
+	end := time.Now().Add(time.Hour)
+	ending := api.Job{ID: "48213345", State: api.JobRunning, Start: end.Add(-2 * time.Hour), End: end}
+	next := api.Job{ID: "48300012", State: api.JobQueued}
+	if err := l.record(func(r *state.Session) { r.Submissions = state.Submissions{{Role: state.RoleNext, Job: &next}} }); err != nil {
+		t.Fatal(err)
+	}
+	k := l.NewKeeper(nil)
+	k.handleNext(api.Job{ID: next.ID, State: api.JobCancelled})
+	_ = k.skip(ending, errKeepLimit)
+	if len(owner.notices) != 2 {
+		t.Fatalf("told %q", owner.notices)
+	}
+	for _, text := range owner.notices {
+		title, body, ok := strings.Cut(text, ": ")
+		if !ok || len([]rune(title)) > 40 || body == "" || strings.Contains(text, "`") || strings.Contains(text, "tunctl ") {
+			t.Errorf("%q does not fit into a notification", text)
+		}
+	}
+}
