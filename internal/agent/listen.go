@@ -168,7 +168,7 @@ type nodeDialer struct {
 // Dial implements forward.Dialer. Clients wait while the job ends or moves: its next state
 // withdraws the forward.
 func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	node, err := d.session.jobMachine(ctx, "")
+	node, err := d.session.Machine(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", api.ErrDown, err)
 	}

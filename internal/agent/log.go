@@ -17,8 +17,7 @@ import (
 // log is where the log of the session's job is.
 func (s *session) log() logs.Log {
 	cfg := s.Config()
-	host := s.agent.pool.Host(cfg.Host)
-	return logs.Log{Config: cfg.Log, User: host.Status().User, Host: hosts.Runner{Host: host}}
+	return logs.Of(cfg, s.agent.pool.Host(cfg.Host))
 }
 
 // jobLog is the log of a job as the scheduler reports it.

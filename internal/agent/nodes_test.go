@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/api"
 )
 
@@ -80,7 +80,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 				*f = tt.facts
 			})
 			s.save(t, tt.facts.Saved)
-			_, err := s.jobMachine(t.Context(), "")
+			_, err := s.Machine(t.Context(), "")
 			e, ok := asAPI(err)
 			if !ok {
 				t.Fatalf("err = %v", err)
@@ -102,8 +102,8 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 
 func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
 	s := quietSession(t)
-	nodes := newNodes(s, nil, nil)
-	s.nodes.Store(nodes)
+	nodes := jobnode.New(jobnode.Options{Log: s.agent.log})
+	s.SetNodes(nodes)
 	nodes.SetJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01"})
 	nodes.SetJob(api.Job{ID: "7", State: api.JobUnknown})
 	if _, err := s.runningNodes(); err != nil {
@@ -112,28 +112,5 @@ func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
 	nodes.SetJob(api.Job{ID: "7", State: api.JobCompleting, Node: "cn01"})
 	if _, err := s.runningNodes(); err == nil {
 		t.Error("a job that ends counts as running")
-	}
-}
-
-func TestAProgramInsideAJobIsToldThatItIsOutsideTheContainer(t *testing.T) {
-	a := agentAt(t, "[host.dfki]\nssh = \"u@example.org\"\nsite = \"pegasus\"\n\n[host.other]\nssh = \"u@example.org\"\n")
-	for name, tt := range map[string]struct {
-		host, submit string
-		config, run  map[string]string // answers of the config, and for this run
-		want         string
-	}{
-		"no container":                 {"other", "builtin:jupyter", nil, nil, ""},
-		"a container of the config":    {"other", "builtin:jupyter", map[string]string{"container": "/img/a.sif"}, nil, "apptainer shell '/img/a.sif'"},
-		"a container of this run":      {"other", "builtin:jupyter", map[string]string{"container": "/img/a.sif"}, map[string]string{"container": "~/b.sif"}, `apptainer shell "$HOME"/'b.sif'`},
-		"the site's own container":     {"dfki", "builtin:jupyter", map[string]string{"image": "/img/c.sqsh"}, nil, "enroot exec PID"},
-		"a job without a server":       {"dfki", "builtin:shell", nil, nil, ""},
-		"a script of the person's own": {"dfki", "~/job.sh", nil, nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := configs.Session{Name: "x", Host: tt.host, Submit: tt.submit, With: tt.config}
-			if got := containerNotice(a.settings, cfg.WithAnswers(tt.run)); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
-				t.Errorf("told %q", got)
-			}
-		})
 	}
 }

@@ -259,3 +259,38 @@ func pageAt(ep api.Endpoint, local string) api.OpenResponse {
 	// The log or the runtime file has them, and a terminal shows them.
 	return api.OpenResponse{URL: u.String(), App: ep.App, User: api.Sanitize(ep.User), Password: api.Sanitize(ep.Password.Reveal())}
 }
+
+// OpenPage makes a proven route the way to the session's page, if it has one, and opens its
+// forward there once the session is ready.
+func (s *session) OpenPage(proven *probe.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages.route, s.facts.Answers, s.facts.Doing = proven, true, facts.Doing{}
+	if proven.Inside == nil {
+		s.facts.Endpoint = &proven.Endpoint
+	}
+	_ = s.recordLocked(func(r *state.Session) {
+		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Served = true })
+		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
+			r.Reach = proven.Endpoint.Reach
+		}
+	})
+}
+
+// ClosePage takes the page away: nothing is known to serve it.
+func (s *session) ClosePage(show func(*facts.Facts)) {
+	s.Change(func(f *facts.Facts) {
+		s.pages.route = nil
+		f.Endpoint, f.Link, f.Answers = nil, "", false
+		show(f)
+	})
+}
+
+// SetOthers makes these the other pages that the job announces.
+func (s *session) SetOthers(pages []*probe.Page) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages.setOthers(pages) {
+		s.enterLocked()
+	}
+}

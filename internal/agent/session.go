@@ -54,7 +54,6 @@ type session struct {
 	meter      *usage.Meter                // measures what its job uses
 	inside     atomic.Int32                // how many shells, editors and copies are inside its job
 	nodes      atomic.Pointer[jobnode.Run] // of the job, while it is followed
-	fullDisk   atomic.Bool                 // the log of the job says so
 
 	mu      sync.Mutex
 	cfg     configs.Session
@@ -217,7 +216,7 @@ func (s *session) warningsLocked(now api.Session) (texts []string) {
 	if text := s.agent.store.FullText(s.cfg.Host); text != "" {
 		texts = append(texts, text)
 	}
-	if now.RunsJob() && s.fullDisk.Load() {
+	if now.RunsJob() && s.facts.FullDisk {
 		texts = append(texts, fmt.Sprintf("the log of job %s says that a disk or your quota on %s is full: free disk space; `tunctl quota %[2]s` shows your usage", now.Job.ID, s.cfg.Host))
 	}
 	if s.attempt != nil && !reflect.DeepEqual(s.cfg, s.configuredLocked()) {

@@ -79,3 +79,11 @@ func (a *shared) reload() {
 	}
 	a.hub.Publish(api.Event{Type: api.EventStatus})
 }
+
+// signal sends to a channel unless a signal is waiting there already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/run"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
 	"tunctl/jobwatch"
@@ -117,14 +118,15 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	s.mu.Lock()
 	s.watch = watch
 	s.mu.Unlock()
-	var previous *jobRun
+	var previous *run.Run
 	for {
-		run := newJobRun(s, r.host, jobs, previous)
-		last, err := run.serve(ctx, watch, job)
-		if !errors.Is(err, errMoved) {
+		limits := s.agent.limits
+		next := run.New(s.jobs, s, r.host, jobs, s.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
+		last, err := next.Serve(ctx, watch, job)
+		if !errors.Is(err, run.ErrMoved) {
 			return last, err
 		}
-		job, previous = last, run
+		job, previous = last, next
 	}
 }
 

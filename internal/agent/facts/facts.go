@@ -45,6 +45,7 @@ type Facts struct {
 	Listeners  Listeners     // of the remote forwards
 	Doing      Doing         // what happens within the state
 	Unsaved    error         // why the session cannot be saved
+	FullDisk   bool          // the log of the job says so
 	Idle       bool          // a person was told that the job is idle, and it still is
 	NotEnded   error         // why a job that a person wants ended was not
 	Lapsed     bool          // there is no job, and no person permits a submission any more

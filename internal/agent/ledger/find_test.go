@@ -19,7 +19,7 @@ func TestFinder(t *testing.T) {
 	})
 	t.Run("nobody is promised a job that a session cannot submit", func(t *testing.T) {
 		l, owner := newLedger(t)
-		owner.config.Submit, owner.config.Job = "", "lab"
+		owner.Session.Submit, owner.Session.Job = "", "lab"
 		for name, rec := range map[string]state.Submission{"no job": {}, "a job that is gone": {Job: &api.Job{ID: "7"}}, "a job elsewhere": {Job: &api.Job{ID: "7"}, Account: "a@b"}} {
 			err := (&finder{Ledger: l, account: "a@c"}).noJobError(rec)
 			if hint := api.HintOf(err); strings.Contains(hint, "tunctl up") || !strings.Contains(hint, "start the job there") {

@@ -41,10 +41,10 @@ func TestKeeperNotices(t *testing.T) {
 	k := l.NewKeeper(nil)
 	k.handleNext(api.Job{ID: next.ID, State: api.JobCancelled})
 	_ = k.skip(ending, errKeepLimit)
-	if len(owner.notices) != 2 {
-		t.Fatalf("told %q", owner.notices)
+	if len(owner.Notices) != 2 {
+		t.Fatalf("told %q", owner.Notices)
 	}
-	for _, text := range owner.notices {
+	for _, text := range owner.Notices {
 		title, body, ok := strings.Cut(text, ": ")
 		if !ok || len([]rune(title)) > 40 || body == "" || strings.Contains(text, "`") || strings.Contains(text, "tunctl ") {
 			t.Errorf("%q does not fit into a notification", text)

@@ -48,7 +48,7 @@ func TestTheHistoryKnowsTheGPUsOfARun(t *testing.T) {
 		{map[string]string{"gpus": "2"}, api.Choices{"gpus": "0"}, 0},
 		{map[string]string{"gpus": "2"}, api.Choices{"hours": "8"}, 2},
 	} {
-		owner.config.With = tt.config
+		owner.Session.With = tt.config
 		id := strconv.Itoa(i)
 		if err := l.record(func(r *state.Session) {
 			r.Submissions = state.Submissions{{Role: state.RoleJob, Job: &api.Job{ID: id}, With: tt.chosen}}
@@ -141,8 +141,8 @@ func TestAQueuedJobSaysHowLongEarlierOnesWaited(t *testing.T) {
 	if err := l.adopt(api.Job{ID: "7", State: api.JobQueued, Reason: "Resources"}, state.Submission{}, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(owner.facts.Waits, "an earlier job like this waited 5 min") {
-		t.Errorf("%q", owner.facts.Waits)
+	if !strings.Contains(owner.Known.Waits, "an earlier job like this waited 5 min") {
+		t.Errorf("%q", owner.Known.Waits)
 	}
 }
 

@@ -1,4 +1,6 @@
-package agent
+// Package run has one run of a session's job, from the queue to its end: from a line of its log to a
+// finding and a proven route; its nodes, and the reminders of its time limit.
+package run
 
 import (
 	"cmp"
@@ -16,8 +18,8 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/ledger"
+	"tunctl/internal/agent/logs"
 	"tunctl/internal/agent/probe"
-	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -29,22 +31,57 @@ import (
 	"tunctl/tunnel"
 )
 
-// errMoved says that the job was requeued or moved to another node, and continues.
-var errMoved = errors.New("the job moved")
+// ErrMoved says that the job was requeued or moved to another node, and continues.
+var ErrMoved = errors.New("the job moved")
 
-// jobRun is one run of a job, from the queue to its end. A requeue begins another run,
+// Owner is the session whose job it is.
+type Owner interface {
+	Config() configs.Session
+	Facts() facts.Facts
+	// Change changes facts.
+	Change(func(*facts.Facts))
+	// Notify tells the user something once.
+	Notify(api.NoticeKind, string)
+	// SetNodes makes these the nodes of the session's job; nil are none.
+	SetNodes(*jobnode.Run)
+	// OpenPage makes a proven route the way to the session's page, ClosePage takes the page away.
+	OpenPage(*probe.Route)
+	ClosePage(func(*facts.Facts))
+	// SetOthers makes these the other pages that the job announces.
+	SetOthers([]*probe.Page)
+	// Reaches reports whether the login node connects to the page by that name of a node.
+	Reaches(node string) bool
+	// Machine is a node of the running job.
+	Machine(ctx context.Context, which string) (jobnode.Machine, error)
+	// HeldChanged says that what runs inside the job waits for a connection, has continued or was lost.
+	HeldChanged()
+}
+
+// Limits bound what a run does.
+type Limits struct {
+	Probe probe.Limits
+	// Silent is how long a running job may write nothing before the session says so.
+	Silent time.Duration
+	// Remind are the times before a job's end at which the user is reminded, the longest first.
+	Remind []time.Duration
+}
+
+// Run is one run of a job, from the queue to its end. A requeue begins another run,
 // for which what the log said before no longer counts.
 //
 // The way from a log line to an open forward: followLog reads the log and gets a
 // finding from each line; handleFinding makes it the prober's target; the prober
 // returns a proven route; handleProbe passes it to openPage, which opens the forward.
-type jobRun struct {
-	session  *session
+type Run struct {
+	*ledger.Ledger
+	owner    Owner
+	limits   Limits
+	updates  <-chan api.Job // the job as something other than the watch has seen it
 	host     *tunnel.Host
 	jobs     *jobwatch.Watcher
-	previous *jobRun // the run that ended when the job moved; nil for the first
-	node     string  // of the job
-	task     string  // of the job, in an array
+	previous *Run   // the run that ended when the job moved; nil for the first
+	node     string // of the job
+	task     string // of the job, in an array
 	work     sync.WaitGroup
 
 	follower    *joblog.Follower  // nil until the path of the log is known
@@ -70,40 +107,43 @@ type jobRun struct {
 	keep   *ledger.Keeper
 }
 
-func newJobRun(s *session, host *tunnel.Host, jobs *jobwatch.Watcher, previous *jobRun) *jobRun {
-	nodes := newNodes(s, host, jobs)
-	return &jobRun{
-		session: s, host: host, jobs: jobs, previous: previous, nodes: nodes, prober: probe.New(probeOptions(s, nodes)),
+// New returns a run of the session's job. The previous one ended when the job moved; nil for the first.
+func New(l *ledger.Ledger, owner Owner, host *tunnel.Host, jobs *jobwatch.Watcher, updates <-chan api.Job, limits Limits, previous *Run) *Run {
+	r := &Run{
+		Ledger: l, owner: owner, host: host, jobs: jobs, updates: updates, limits: limits, previous: previous,
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
-		remind: newReminder(s), keep: s.jobs.NewKeeper(jobs),
+		remind: &reminder{owner: owner, session: l.Name, marks: limits.Remind, updates: make(chan api.Job, 1)}, keep: l.NewKeeper(jobs),
 	}
+	r.nodes = r.newNodes()
+	r.prober = probe.New(r.probeOptions())
+	return r
 }
 
-// serve waits for the job to start, follows its log, proves the endpoint that the log
+// Serve waits for the job to start, follows its log, proves the endpoint that the log
 // announces and keeps the forward on it, until the job ends or moves. It alone handles
 // what the watch, the log and the prober report.
-func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (api.Job, error) {
+func (r *Run) Serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (api.Job, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.nodes.Close()
 	defer r.work.Wait()
 	defer cancel()
-	if text := containerNotice(r.session.agent.settings, r.session.Config().WithAnswers(r.session.jobs.Current().With)); text != "" {
+	if text := containerNotice(r.Settings, r.owner.Config().WithAnswers(r.Current().With)); text != "" {
 		r.nodes.AddNotice(text)
 	}
-	r.session.fullDisk.Store(false)
-	r.session.nodes.Store(r.nodes)
-	defer r.session.nodes.Store(nil)
-	defer r.setOthers(nil)
-	defer r.session.closePage(func(f *facts.Facts) {
+	r.owner.SetNodes(r.nodes)
+	defer r.owner.SetNodes(nil)
+	defer r.owner.SetOthers(nil)
+	defer r.owner.ClosePage(func(f *facts.Facts) {
 		if ctx.Err() == nil && !f.JobOver() {
 			f.Doing = facts.Doing{Text: fmt.Sprintf("job %s was requeued, or moved to another node", job.ID)}
 		}
 	})
 
-	r.session.show("waiting for job %s", job.ID)
+	r.owner.Change(func(f *facts.Facts) { f.FullDisk = false })
+	r.show("waiting for job %s", job.ID)
 	r.work.Go(func() { r.prober.Serve(ctx) })
 	r.work.Go(func() { r.remind.serve(ctx) })
-	if r.session.Config().Keep || r.session.agent.store.Session(r.session.name).Next().Live() {
+	if r.owner.Config().Keep || r.Store.Session(r.Name).Next().Live() {
 		r.work.Go(func() { r.keep.Serve(ctx) })
 	}
 	changed, up := r.host.Changed(), hosts.IsUp(r.host)
@@ -112,29 +152,29 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 	r.resume(job)
 	for {
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
-		onRecord := r.session.jobs.SetJob(job)
+		onRecord := r.SetJob(job)
 		r.node, r.task = job.Node, job.Task
 		latest.Offer(r.remind.updates, job)
 		r.keep.Update(job)
 		if job.State.Ended() {
 			return job, r.finish(ctx, job, onRecord)
 		}
-		if r.session.Config().App == configs.ShellApp {
+		if r.owner.Config().App == configs.ShellApp {
 			r.proveShell(job)
 		} else {
 			r.followLog(ctx, watch, job)
 		}
 		if r.runningSince.IsZero() && r.follower != nil && job.State == api.JobRunning {
-			r.runningSince, silent = time.Now(), time.After(r.session.agent.limits.Silent)
+			r.runningSince, silent = time.Now(), time.After(r.limits.Silent)
 		}
 		select {
 		case next := <-watch.C():
 			was := job
 			asked = cmp.Or(next.Asked.Round(0).UTC(), asked)
 			if job = r.handleReport(next, was); moved(was, job) {
-				return job, errMoved
+				return job, ErrMoved
 			}
-		case job = <-r.session.jobUpdates:
+		case job = <-r.updates:
 		case f := <-r.logFindings:
 			if job.State.Waiting() && !r.nudged {
 				r.nudged = true
@@ -158,7 +198,7 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 		case <-ctx.Done():
 			if asked.After(job.Seen) { // an unchanged job is not saved after each answer
 				job.Seen = asked
-				r.session.jobs.SetJob(job)
+				r.SetJob(job)
 			}
 			return job, ctx.Err()
 		}
@@ -166,9 +206,9 @@ func (r *jobRun) serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) 
 }
 
 // handleReport takes in what the scheduler says of the job, and returns it as it is now.
-func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
-	report.Job = r.session.jobs.AsRecorded(report.Job)
-	r.session.Change(func(f *facts.Facts) { f.SettlePermit(report) })
+func (r *Run) handleReport(report jobwatch.Report, was api.Job) api.Job {
+	report.Job = r.AsRecorded(report.Job)
+	r.owner.Change(func(f *facts.Facts) { f.SettlePermit(report) })
 	now := report.Job
 	if reflect.DeepEqual(now, was) || moved(was, now) {
 		return now
@@ -183,29 +223,28 @@ func (r *jobRun) handleReport(report jobwatch.Report, was api.Job) api.Job {
 
 // finish adds a job that is over to the history, unless its end was noticed elsewhere, and says why
 // it ended, with the end of its log if it never served.
-func (r *jobRun) finish(ctx context.Context, job api.Job, add bool) error {
-	s := r.session
-	served, cfg := s.Facts().Served, s.Config()
-	source := s.agent.source(cfg)
+func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
+	served, cfg := r.owner.Facts().Served, r.owner.Config()
+	source := r.Source(cfg)
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
 	if !served || !ordinary {
 		var err error
-		if excerpt, err = s.log().Tail(ctx, job); err != nil {
-			s.agent.log.Debug("cannot read the end of the log", "session", s.name, "err", err)
+		if excerpt, err = r.log().Tail(ctx, job); err != nil {
+			r.Log.Debug("cannot read the end of the log", "session", r.Name, "err", err)
 		}
 	}
 	job = facts.WithLog(job, excerpt)
 	if add {
-		s.jobs.RecordRun(job)
+		r.RecordRun(job)
 	}
 	if !served {
-		fix = source.Fix(ctx, s.agent.hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
+		fix = source.Fix(ctx, r.Hosts.Watcher(cfg.Host), facts.EndText(&job, time.Now()), excerpt)
 	}
 	e := facts.EndedError(cfg, &job, served, excerpt, fix, time.Now())
-	with := s.saved().Submissions.Of(job).With
+	with := r.List().Of(job).With
 	switch more := source.MoreMemory(job, with); {
-	case s.byJob():
+	case r.OneJob:
 		e.Hint = facts.StartedByHand
 	case submit.DiskIsFull(excerpt):
 		e.Hint = fmt.Sprintf("your quota on %s is used up, or the disk is full: free disk space; `tunctl quota %s` shows your usage, `tunctl logs %s` the log", cfg.Host, cfg.Host, cfg.Name)
@@ -234,7 +273,7 @@ func moved(was, now api.Job) bool {
 // followLog begins to read the job's logs once their paths are known: a log that
 // appears while the job is queued is the first sign of its start. If a running job has
 // none, as under srun, the server is searched for without it.
-func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
+func (r *Run) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job) {
 	if job.Hint == api.HintSpooled { // other files of the job may not have the address
 		r.searchWithoutLog(ctx, job)
 	}
@@ -242,24 +281,24 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 		r.follower.Expect(job.ExpectedStart)
 		return
 	}
-	paths := r.session.log().Paths(job)
+	paths := r.log().Paths(job)
 	if len(paths) == 0 {
 		r.searchWithoutLog(ctx, job)
 		return
 	}
 	r.logPath = paths[0]
 	r.showReading(job)
-	detector := r.session.agent.settings.Detector(r.session.Config().App)
+	detector := r.Settings.Detector(r.owner.Config().App)
 	o := joblog.FollowOptions{
 		Paths:     paths,
 		From:      r.from,
 		NewerThan: job.Submitted,
 		JobID:     job.ID,
 		Enough:    func() bool { return detector.Finding().Found },
-		Limits:    r.session.agent.limits.Jobs,
-		Log:       r.session.agent.log.With("session", r.session.name),
+		Limits:    r.Limits.Jobs,
+		Log:       r.Log.With("session", r.Name),
 	}
-	if here, ok := r.session.log().Reader().(remote.Local); ok {
+	if here, ok := r.log().Reader().(remote.Local); ok {
 		r.follower = joblog.NewFollower(here, o)
 	} else {
 		r.follower = r.jobs.NewFollower(o) // all files on the host share their commands
@@ -271,74 +310,68 @@ func (r *jobRun) followLog(ctx context.Context, watch *jobwatch.Watch, job api.J
 	watch.LogFollowed()
 	feed := joblog.Feed(detector)
 	r.work.Go(func() {
-		r.session.agent.report("log follower", r.follower.Serve(ctx, func(c joblog.Chunk) {
+		err := r.follower.Serve(ctx, func(c joblog.Chunk) {
 			feed(c)
 			r.logExists.Store(true)
 			r.logWritten.CompareAndSwap(false, len(c.Data) > 0)
 			watch.LogFound(c.Path)
-			if submit.DiskIsFull(string(c.Data)) && r.session.fullDisk.CompareAndSwap(false, true) {
-				r.session.Change(func(*facts.Facts) {}) // its warnings
+			if submit.DiskIsFull(string(c.Data)) && !r.owner.Facts().FullDisk {
+				r.owner.Change(func(f *facts.Facts) { f.FullDisk = true })
 			}
 			latest.Offer(r.logFindings, detector.Finding())
-		}))
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			r.Log.Error("the log is not followed any more", "session", r.Name, "err", err)
+		}
 	})
 }
 
 // handleFinding acts on the latest finding.
-func (r *jobRun) handleFinding(f detect.Finding, job api.Job) {
+func (r *Run) handleFinding(f detect.Finding, job api.Job) {
 	r.setFinding(f)
 	r.announceOthers(job)
 	switch {
 	case f.Found && f.Ended:
-		r.session.closePage(func(x *facts.Facts) {
+		r.owner.ClosePage(func(x *facts.Facts) {
 			x.Doing = facts.Doing{Text: fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)}
 		})
 		r.prober.SetTarget(nil)
 	case f.Found && f.Link != "":
-		r.session.Change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
+		r.owner.Change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
 	case f.Found:
 		r.prober.SetTarget(r.target(f, job))
 	}
 }
 
 // target is what to prove for a finding.
-func (r *jobRun) target(f detect.Finding, job api.Job) *probe.Target {
+func (r *Run) target(f detect.Finding, job api.Job) *probe.Target {
 	return &probe.Target{Finding: f, Job: job.ID, Node: job.Node, Files: r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)}
 }
 
 // proveShell has the prober run a command inside a job that serves no page, once it is
 // known where the job runs.
-func (r *jobRun) proveShell(job api.Job) {
+func (r *Run) proveShell(job api.Job) {
 	if job.State != api.JobRunning || job.Node == "" || r.prober.Target() != nil {
 		return
 	}
-	r.session.show("running a command inside job %s on %s", job.ID, job.Node)
+	r.show("running a command inside job %s on %s", job.ID, job.Node)
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
 // announceOthers makes the other pages of the log those of the session.
-func (r *jobRun) announceOthers(job api.Job) {
+func (r *Run) announceOthers(job api.Job) {
 	if r.others == nil {
 		return // no log was read
 	}
 	pages := make([]*probe.Page, len(r.others))
 	for i, f := range r.others {
-		pages[i] = probe.NewPage(f.Name, probeOptions(r.session, r.nodes), r.target(f, job))
+		pages[i] = probe.NewPage(f.Name, r.probeOptions(), r.target(f, job))
 	}
-	r.setOthers(pages)
-}
-
-func (r *jobRun) setOthers(pages []*probe.Page) {
-	s := r.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pages.setOthers(pages) {
-		s.enterLocked()
-	}
+	r.owner.SetOthers(pages)
 }
 
 // setFinding keeps the latest finding.
-func (r *jobRun) setFinding(f detect.Finding) {
+func (r *Run) setFinding(f detect.Finding) {
 	r.changed = r.changed || r.finding.Found && f.Endpoint != r.finding.Endpoint
 	r.finding = f
 	if f.Others != nil { // a runtime file knows of none
@@ -347,23 +380,23 @@ func (r *jobRun) setFinding(f detect.Finding) {
 }
 
 // handleProbe acts on what the prober returned.
-func (r *jobRun) handleProbe(p probe.Result) {
+func (r *Run) handleProbe(p probe.Result) {
 	switch {
 	case p.Disconnected:
 		// The host's state has the reason, which may arrive later otherwise. It is read here,
 		// since the host may be connected again by now.
-		r.session.Change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
+		r.owner.Change(func(f *facts.Facts) { f.Host, f.Answers = r.host.Status(), false })
 	case p.Target != r.prober.Target(): // the log has announced another since
 	case p.Route != nil:
 		if p.Route.Inside == nil {
 			r.nodes.SetServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
 		}
-		r.session.openPage(p.Route)
+		r.owner.OpenPage(p.Route)
 		if r.follower != nil {
 			r.follower.Settled() // the log is read less often
 		}
 	default:
-		r.session.Change(func(f *facts.Facts) {
+		r.owner.Change(func(f *facts.Facts) {
 			f.Answers, f.Doing = false, facts.Doing{Text: p.Doing}
 			if p.Target.Shell {
 				f.Doing.Hint = fmt.Sprintf("this needs ssh to the nodes, or a command of the scheduler that enters a job, if the site allows one; the job is charged meanwhile: `tunctl down %s --cancel` ends it", f.Name)
@@ -376,37 +409,11 @@ func (r *jobRun) handleProbe(p probe.Result) {
 	}
 }
 
-// openPage makes a proven route the way to the session's page, if it has one, and opens its
-// forward there once the session is ready.
-func (s *session) openPage(proven *probe.Route) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pages.route, s.facts.Answers, s.facts.Doing = proven, true, facts.Doing{}
-	if proven.Inside == nil {
-		s.facts.Endpoint = &proven.Endpoint
-	}
-	_ = s.recordLocked(func(r *state.Session) {
-		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Served = true })
-		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
-			r.Reach = proven.Endpoint.Reach
-		}
-	})
-}
-
-// closePage takes the page away: nothing is known to serve it.
-func (s *session) closePage(show func(*facts.Facts)) {
-	s.Change(func(f *facts.Facts) {
-		s.pages.route = nil
-		f.Endpoint, f.Link, f.Answers = nil, "", false
-		show(f)
-	})
-}
-
 // resume continues where the previous run stopped. Its log announces the new endpoint
 // before the scheduler reports the move: an announcement belongs to this run if it
 // names the new node, or if it was the last and names none, as an address does. It is
 // probed before it is believed, once the scheduler has reported the node.
-func (r *jobRun) resume(job api.Job) {
+func (r *Run) resume(job api.Job) {
 	was := r.previous
 	if was == nil || was.task != job.Task { // the log of another task says nothing about this one
 		return
@@ -433,22 +440,30 @@ func (r *jobRun) resume(job api.Job) {
 	r.previous = nil
 }
 
+// show says what happens within the session's state.
+func (r *Run) show(format string, args ...any) {
+	r.owner.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
+}
+
+// log is where the log of the job is.
+func (r *Run) log() logs.Log { return logs.Of(r.owner.Config(), r.host) }
+
 // nudgeFollower has the log read often for a while: something has just changed.
-func (r *jobRun) nudgeFollower() {
+func (r *Run) nudgeFollower() {
 	if r.follower != nil {
 		r.follower.ReadOften()
 	}
 }
 
 // showReading says that the log is searched for the server's address.
-func (r *jobRun) showReading(job api.Job) {
-	r.session.show("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
+func (r *Run) showReading(job api.Job) {
+	r.show("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
 }
 
 // reportSilence says that the job has written nothing for a while, and takes it back
 // when it writes.
-func (r *jobRun) reportSilence(job api.Job) {
-	if r.runningSince.IsZero() || time.Since(r.runningSince) < r.session.agent.limits.Silent || r.finding.Found {
+func (r *Run) reportSilence(job api.Job) {
+	if r.runningSince.IsZero() || time.Since(r.runningSince) < r.limits.Silent || r.finding.Found {
 		return
 	}
 	was := r.silence
@@ -465,7 +480,7 @@ func (r *jobRun) reportSilence(job api.Job) {
 	case "":
 		r.showReading(job)
 	default:
-		r.session.Change(func(f *facts.Facts) {
+		r.owner.Change(func(f *facts.Facts) {
 			f.Doing.Text = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
 			if job.Hint != api.HintSpooled { // which says why
 				f.Doing.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
@@ -477,32 +492,32 @@ func (r *jobRun) reportSilence(job api.Job) {
 // searchWithoutLog looks for the server of a running job that has no readable log: in
 // the runtime files that Jupyter servers write, and in the output that the scheduler
 // still has.
-func (r *jobRun) searchWithoutLog(ctx context.Context, job api.Job) {
+func (r *Run) searchWithoutLog(ctx context.Context, job api.Job) {
 	unplaced := job.Node == "" && job.Start.IsZero() // seen running by its log only
 	if r.searching || job.State != api.JobRunning || unplaced {
 		return
 	}
 	r.searching = true
 	if job.Hint == api.HintSpooled {
-		r.session.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
+		r.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
-		r.session.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
+		r.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
 	}
 	r.work.Go(func() { r.searchRuntimeFiles(ctx, job) })
 	r.work.Go(func() { r.searchStepOutput(ctx, job) })
 }
 
 // searchRuntimeFiles reads Jupyter's runtime files while no server answers.
-func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
-	limits := r.session.agent.limits.Jobs
+func (r *Run) searchRuntimeFiles(ctx context.Context, job api.Job) {
+	limits := r.Limits.Jobs
 	files := r.jobs.RuntimeFiles(hosts.Runner{Host: r.host}, job)
 	began := time.Now()
 	for {
-		if !r.session.Facts().Answers {
+		if !r.owner.Facts().Answers {
 			if f, ok := files.Find(ctx); ok {
 				r.offerOther(ctx, f)
 			} else if err := files.Err(); err != nil {
-				r.session.show("%v", err)
+				r.show("%v", err)
 			}
 		}
 		if ctxtime.Sleep(ctx, limits.LogInterval(time.Since(began))) != nil {
@@ -513,9 +528,9 @@ func (r *jobRun) searchRuntimeFiles(ctx context.Context, job api.Job) {
 
 // searchStepOutput reads the output of the job's steps while no server answers. All
 // jobs of a host take turns.
-func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
-	for ctxtime.Sleep(ctx, r.session.agent.limits.Jobs.LogStarting) == nil {
-		if r.session.Facts().Answers {
+func (r *Run) searchStepOutput(ctx context.Context, job api.Job) {
+	for ctxtime.Sleep(ctx, r.Limits.Jobs.LogStarting) == nil {
+		if r.owner.Facts().Answers {
 			continue
 		}
 		out, err := r.jobs.StepOutput(ctx, job.Ref())
@@ -523,30 +538,22 @@ func (r *jobRun) searchStepOutput(ctx context.Context, job api.Job) {
 			return
 		}
 		if err != nil {
-			r.session.agent.log.Debug("cannot read the output of the job", "session", r.session.name, "err", err)
+			r.Log.Debug("cannot read the output of the job", "session", r.Name, "err", err)
 			continue
 		}
-		detector := r.session.agent.settings.Detector(r.session.Config().App)
+		detector := r.Settings.Detector(r.owner.Config().App)
 		_, _ = detector.Write(out)
 		detector.Flush()
-		if f := detector.Finding(); f.Found && !r.session.Facts().Answers {
+		if f := detector.Finding(); f.Found && !r.owner.Facts().Answers {
 			r.offerOther(ctx, f)
 		}
 	}
 }
 
 // offerOther has a finding that is not of the log handled.
-func (r *jobRun) offerOther(ctx context.Context, f detect.Finding) {
+func (r *Run) offerOther(ctx context.Context, f detect.Finding) {
 	select {
 	case r.otherFindings <- f:
 	case <-ctx.Done():
-	}
-}
-
-// signal sends to a channel unless a signal is waiting there already.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

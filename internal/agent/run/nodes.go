@@ -1,0 +1,81 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/jobnode"
+	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/settings"
+	"tunctl/tunnel/node"
+)
+
+// newNodes are the nodes of the session's job for this run.
+func (r *Run) newNodes() *jobnode.Run {
+	return jobnode.New(jobnode.Options{
+		Host: r.host, Runner: hosts.Runner{Host: r.host}, Jobs: r.jobs, Grace: r.limits.Probe.NodeGrace, Log: r.Log,
+		Open:    func(o node.Options) *node.Node { return r.Hosts.Node(r.host, o) },
+		Site:    func() (configs.Site, bool) { return r.Settings.Site(r.owner.Config().Host) },
+		Reached: r.owner.Reaches,
+		Held:    r.owner.HeldChanged,
+	})
+}
+
+// containerNotice says that programs inside a session's job are not in the container of its
+// server; "": there is none.
+func containerNotice(known *settings.Settings, cfg *configs.Session) string {
+	if cfg.Builtin() == "" {
+		return ""
+	}
+	site, _ := known.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(known.Config().Host(cfg.Host), site, site.Scheduler).Container()
+	switch {
+	case !ok:
+		return ""
+	case enter == "":
+		return "this is outside the container that the job's server runs in"
+	}
+	return "this is outside the container that the job's server runs in; to enter it: " + enter
+}
+
+// probed is a job for its prober.
+type probed struct{ run *Run }
+
+// probeOptions are those of a prober for a session's job.
+func (r *Run) probeOptions() probe.Options {
+	return probe.Options{Session: r.Name, Job: probed{r}, Limits: r.limits.Probe, Log: r.Log}
+}
+
+// Host implements probe.Job.
+func (p probed) Host() probe.Host { return p.run.nodes.Host }
+
+// Node implements probe.Job.
+func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
+	return p.run.nodes.Node(ctx, name)
+}
+
+// SameAsHost implements probe.Job.
+func (p probed) SameAsHost(node string) bool { return p.run.nodes.SameAsHost(node) }
+
+// DialNames implements probe.Job.
+func (p probed) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
+	return p.run.nodes.DialNames(ctx, announced, node, since)
+}
+
+// Reaches implements probe.Job.
+func (p probed) Reaches() probe.Reaches {
+	r := p.run
+	cfg := r.owner.Config()
+	reaches := probe.Reaches{Config: cfg.Reach, Last: r.Store.Session(r.Name).Reach}
+	if site, ok := r.Settings.Site(cfg.Host); ok {
+		reaches.Site = site.Reach
+	}
+	return reaches
+}
+
+// Machine implements probe.Job.
+func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
+	return p.run.owner.Machine(ctx, "")
+}

@@ -1,0 +1,136 @@
+// Package ownertest has a session that nobody brings up, for tests of what belongs to a session: its jobs
+// and a run of its job.
+package ownertest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"tunctl/configs"
+	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
+	"tunctl/internal/agent/jobnode"
+	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/settings"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
+	"tunctl/internal/api"
+	"tunctl/internal/home"
+	"tunctl/jobwatch/remote"
+	"tunctl/tunnel"
+)
+
+// Owner is a session that is ready, with nothing behind it. One goroutine uses it.
+type Owner struct {
+	Settings *settings.Settings
+	Store    *state.Store
+	History  *state.History
+	Hosts    *hosts.Hosts
+	Log      *slog.Logger
+
+	Session configs.Session
+	Known   facts.Facts
+	Notices []string
+	Route   *probe.Route
+}
+
+// New returns such a session.
+func New(t *testing.T) *Owner {
+	t.Helper()
+	paths := home.Paths{Config: filepath.Join(t.TempDir(), "config.toml")}
+	st, err := state.Open(filepath.Join(t.TempDir(), "state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Owner{
+		Store: st, History: state.NewHistory(filepath.Join(t.TempDir(), "history")), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Session: configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"},
+	}
+	o.Settings = settings.Open(paths, "", o.Log)
+	o.Hosts = hosts.New(hosts.Options{Settings: o.Settings, Store: st, Log: o.Log, Changed: func(api.Host) {}, Connections: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits()})
+	o.Known = facts.Facts{Name: o.Session.Name, Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true}
+	o.Save(t, state.Session{Wanted: true})
+	return o
+}
+
+// Save replaces its record.
+func (o *Owner) Save(t *testing.T, rec state.Session) {
+	t.Helper()
+	if err := o.Record(func(*facts.Facts) {}, func(r *state.Session) { *r = rec }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// SetJob makes a job that of the session.
+func (o *Owner) SetJob(t *testing.T, job api.Job) {
+	t.Helper()
+	o.Save(t, state.Session{Wanted: true, Submissions: state.Submissions{{Role: state.RoleJob, Job: &job}}})
+}
+
+// Configure replaces the config file.
+func (o *Owner) Configure(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(o.Settings.Config().Path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Settings.Reload(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Told are the notices since the last call.
+func (o *Owner) Told() []string {
+	texts := o.Notices
+	o.Notices = nil
+	return texts
+}
+
+// Source is what its job is made from.
+func (o *Owner) Source(cfg configs.Session) *submit.Source {
+	return &submit.Source{Session: cfg, Section: cfg.Name, Host: o.Settings.Config().Host(cfg.Host), Sites: o.Settings.Sites(), Log: o.Log}
+}
+
+// Derived is the state that follows from the facts.
+func (o *Owner) Derived() facts.Derived { return o.Known.Derive(time.Now()) }
+
+func (o *Owner) Config() configs.Session { return o.Session }
+
+func (o *Owner) Facts() facts.Facts { return o.Known }
+
+func (o *Owner) Status() api.Session { return api.Session{Name: o.Session.Name} }
+
+func (o *Owner) InProgress() bool { return true }
+
+func (o *Owner) Idle(string) time.Duration { return 0 }
+
+func (o *Owner) Change(apply func(*facts.Facts)) { apply(&o.Known) }
+
+func (o *Owner) Record(apply func(*facts.Facts), change func(*state.Session)) error {
+	apply(&o.Known)
+	err := o.Store.Update(o.Session.Name, change)
+	o.Known.Saved = o.Store.Session(o.Session.Name)
+	return err
+}
+
+func (o *Owner) Notify(_ api.NoticeKind, text string) { o.Notices = append(o.Notices, text) }
+
+func (o *Owner) SetNodes(*jobnode.Run) {}
+
+func (o *Owner) SetOthers([]*probe.Page) {}
+
+func (o *Owner) OpenPage(r *probe.Route) { o.Route, o.Known.Answers = r, true }
+
+func (o *Owner) ClosePage(show func(*facts.Facts)) {
+	o.Route, o.Known.Answers = nil, false
+	show(&o.Known)
+}
+
+func (o *Owner) Reaches(string) bool { return false }
+
+func (o *Owner) Machine(context.Context, string) (jobnode.Machine, error) { return nil, api.ErrDown }
+
+func (o *Owner) HeldChanged() {}
