@@ -19,6 +19,7 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
@@ -70,9 +71,9 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
-	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: agent.DefaultLimits(), Log: log}
+	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: session.DefaultLimits(), Log: log}
 	if isPractice(p, log) {
-		o.Practice, o.Limits = isPracticeAddress, agent.PracticeLimits()
+		o.Practice, o.Limits = isPracticeAddress, session.PracticeLimits()
 	}
 	a, err := agent.New(o)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/cmdline"
 )
@@ -386,7 +386,7 @@ func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
 	}
 	units := map[string]time.Duration{" s": time.Second, " min": time.Minute, " h": time.Hour, "": 1}
 	for _, m := range found {
-		value := reflect.ValueOf(agent.DefaultLimits())
+		value := reflect.ValueOf(session.DefaultLimits())
 		for field := range strings.SplitSeq(m[3], ".") {
 			if value = value.FieldByName(field); !value.IsValid() {
 				t.Fatalf("there is no limit %s", m[3])

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
@@ -189,7 +189,7 @@ func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 
 // lastKnown is what is known without an agent.
 func (inv *invocation) lastKnown(cfg *configs.Config) api.Status {
-	st, err := agent.LastKnown(cfg, inv.paths.StateFile())
+	st, err := session.LastKnown(cfg, inv.paths.StateFile())
 	if err != nil {
 		inv.Say("tunctl: warning: not all jobs may be known: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
@@ -35,7 +36,7 @@ type world struct {
 	client  *client.Client
 	cluster *lab.Cluster
 	agent   *agent.Agent
-	limits  func(*agent.Limits) // changes the practice limits; may be nil
+	limits  func(*session.Limits) // changes the practice limits; may be nil
 	stop    func()
 }
 
@@ -102,7 +103,7 @@ func (w *world) write(path, text string) {
 }
 
 func (w *world) options() agent.Options {
-	limits := agent.PracticeLimits()
+	limits := session.PracticeLimits()
 	if w.limits != nil {
 		w.limits(&limits)
 	}

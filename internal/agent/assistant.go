@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
@@ -15,49 +16,49 @@ import (
 // handleAssistantUp brings a session up if a person agrees. A job that it needs must fit
 // into what assistants may start in a day.
 func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	downs := s.downs.Load() // before a person is asked, which takes time
-	limit := a.settings.Config().MCP.NodeHours
+	downs := s.Downs() // before a person is asked, which takes time
+	limit := a.Settings.Config().MCP.NodeHours
 	if limit == 0 {
 		return api.UpResponse{}, api.Errorf(api.CodeConfig, "assistants may not start sessions").
 			WithHint("the person can allow it: set node_hours = 8, or another number, in [mcp] of the config (`tunctl config edit`)")
 	}
-	left := limit - a.store.AssistantHours(time.Now())
+	left := limit - a.Store.AssistantHours(time.Now())
 	if err := a.checkAssistantHours(ctx, s, left, limit); err != nil {
 		return api.UpResponse{}, err
 	}
-	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
-		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), submit.HoursText(left), submit.HoursText(limit)))
+	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.Host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
+		assistantName(req.Assistant), s.Name, api.HostLabel(s.Host()), submit.HoursText(left), submit.HoursText(limit)))
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	a.log.Info("a person lets an assistant start a session", "session", s.name, "assistant", assistantName(req.Assistant))
-	return a.upSince(ctx, s, downs, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
+	a.Log.Info("a person lets an assistant start a session", "session", s.Name, "assistant", assistantName(req.Assistant))
+	return a.Sessions.UpSince(ctx, s, downs, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
 }
 
 // handleAssistantDown takes a session down if a person agrees.
 func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.DownResponse{}, err
 	}
 	now := s.Status()
-	if now.State == api.SessionDown && (!req.Cancel || !s.saved().Submissions.AnyLive()) { // there is nothing to allow
+	if now.State == api.SessionDown && (!req.Cancel || !s.Saved().Submissions.AnyLive()) { // there is nothing to allow
 		return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
 	}
 	what := ". Its job keeps running and is charged."
 	if req.Cancel {
 		what = " AND END ITS JOBS: " + cmp.Or(now.LiveText(), "none is known now") + ". What they have not saved is lost."
 	}
-	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.host(), fmt.Sprintf("%s asks to disconnect session %s on %s%s",
-		assistantName(req.Assistant), s.name, api.HostLabel(s.host()), what))
+	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.Host(), fmt.Sprintf("%s asks to disconnect session %s on %s%s",
+		assistantName(req.Assistant), s.Name, api.HostLabel(s.Host()), what))
 	if err != nil {
 		return api.DownResponse{}, err
 	}
-	a.log.Info("a person lets an assistant take a session down", "session", s.name, "cancel", req.Cancel, "assistant", assistantName(req.Assistant))
+	a.Log.Info("a person lets an assistant take a session down", "session", s.Name, "cancel", req.Cancel, "assistant", assistantName(req.Assistant))
 	return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
 }
 
@@ -73,19 +74,19 @@ func assistantName(name string) string {
 
 // checkAssistantHours refuses a job that is too large before a person is asked, if its size can
 // be read now. Else chargeAssistant does it before the submission.
-func (a *server) checkAssistantHours(ctx context.Context, s *session, left, limit float64) error {
-	if s.Status().Job != nil || a.pool.Host(s.host()).Status().State != api.HostUp {
+func (a *server) checkAssistantHours(ctx context.Context, s *session.Session, left, limit float64) error {
+	if s.Status().Job != nil || a.Hosts.Pool.Host(s.Host()).Status().State != api.HostUp {
 		return nil
 	}
-	known, _ := a.sizes.Load(s.name)
+	known, _ := a.sizes.Load(s.Name)
 	size, _ := known.(jobSize)
 	if time.Since(size.at) >= sizeKept {
 		size.at = time.Now()
 		size.hours, size.err = a.readSize(ctx, s)
-		a.sizes.Store(s.name, size)
+		a.sizes.Store(s.Name, size)
 	}
 	if size.err == nil && size.hours > left {
-		return submit.TooManyHours(size.hours, left, limit, s.name)
+		return submit.TooManyHours(size.hours, left, limit, s.Name)
 	}
 	return size.err
 }
@@ -102,12 +103,12 @@ type jobSize struct {
 const sizeKept = time.Minute
 
 // readSize reads the node-hours of a session's job; 0 if there is an error that the attempt says.
-func (a *server) readSize(ctx context.Context, s *session) (float64, error) {
-	host, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.name})
+func (a *server) readSize(ctx context.Context, s *session.Session) (float64, error) {
+	host, plans, err := a.previewPlans(ctx, api.PreviewRequest{Session: s.Name})
 	if err != nil {
 		return 0, nil //nolint:nilerr // the attempt says it
 	}
-	jobs := a.hosts.Watcher(host)
+	jobs := a.Hosts.Watcher(host)
 	sub, err := plans[0].Order(ctx, jobs, "preview")
 	if err != nil {
 		return 0, nil //nolint:nilerr // as above

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/remote"
 )
@@ -19,7 +19,7 @@ func BenchmarkLineToReady(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			w := newWorld(b)
-			w.restart(config, func(l *agent.Limits) { l.Jobs.LogFirst, l.Jobs.Jitter = every, 0 })
+			w.restart(config, func(l *session.Limits) { l.Jobs.LogFirst, l.Jobs.Jitter = every, 0 })
 			_, port := notebook(b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
 			var total time.Duration
 			round := 0

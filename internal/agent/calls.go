@@ -11,65 +11,58 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/submit"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
 )
 
-// startFor starts a session for a person, without a submission.
-func (a *server) startFor(ctx context.Context, s *session) api.UpResponse {
-	now, at := s.start(byPerson, false, "", localapi.Client(ctx), submit.Plan{})
-	a.sessions.resume()
-	return api.UpResponse{Session: now, At: at}
-}
-
 // handleDown takes one session down, or all.
 func (a *server) handleDown(ctx context.Context, req api.DownRequest) (api.DownResponse, error) {
-	a.hosts.UseEnv(req.Env)
-	targets := a.sessions.live()
+	a.Hosts.UseEnv(req.Env)
+	targets := a.Sessions.Live()
 	if !req.All {
-		s, err := a.sessions.find(req.Session)
+		s, err := a.Sessions.Find(req.Session)
 		if err != nil {
 			return api.DownResponse{}, err
 		}
-		targets = []*session{s}
+		targets = []*session.Session{s}
 	}
 	done := api.DownResponse{Sessions: []api.Session{}}
 	for _, s := range targets {
-		after, err := s.stop(ctx, req.Cancel)
+		after, err := s.Stop(ctx, req.Cancel)
 		if err != nil {
 			return done, err
 		}
-		after.Forgotten = a.sessions.dropUnconfigured(s)
+		after.Forgotten = a.Sessions.DropUnconfigured(s)
 		done.Sessions = append(done.Sessions, after)
 	}
 	return done, nil
 }
 
 func (a *server) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error) {
-	s, err := a.sessions.find(r.PathValue("name"))
+	s, err := a.Sessions.Find(r.PathValue("name"))
 	if err != nil {
 		return api.OpenResponse{}, err
 	}
-	return s.page(r.Context(), r.PathValue("endpoint"))
+	return s.Page(r.Context(), r.PathValue("endpoint"))
 }
 
 // handleAttach brings up a session for a job that was started by hand, or returns the
 // jobs to choose from.
 func (a *server) handleAttach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
-	a.hosts.UseEnv(req.Env)
-	if err := a.hosts.AllowedAndConnected(ctx, req.Host); err != nil {
+	a.Hosts.UseEnv(req.Env)
+	if err := a.Hosts.AllowedAndConnected(ctx, req.Host); err != nil {
 		return api.AttachResponse{}, err
 	}
 	job, choice, err := a.chooseJob(ctx, req)
 	if err != nil || choice != nil {
 		return api.AttachResponse{Candidates: choice}, err
 	}
-	s, err := a.sessions.attach(req, job)
+	s, err := a.Sessions.Attach(req, job)
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	up := a.startFor(ctx, s)
+	up := s.StartFor(localapi.Client(ctx))
 	return api.AttachResponse{Session: &up.Session, At: up.At}, nil
 }
 
@@ -80,7 +73,7 @@ func (a *server) chooseJob(ctx context.Context, req api.AttachRequest) (api.Job,
 		job, err := a.liveJob(ctx, req.Host, req.Job)
 		return job, nil, err
 	}
-	running, err := a.hosts.Running(ctx, req.Host)
+	running, err := a.Hosts.Running(ctx, req.Host)
 	if err != nil {
 		return api.Job{}, nil, err
 	}
@@ -92,7 +85,7 @@ func (a *server) chooseJob(ctx context.Context, req api.AttachRequest) (api.Job,
 		job, err := a.liveJob(ctx, req.Host, running[0].Ref())
 		return job, nil, err
 	}
-	candidates := a.hosts.Inspect(ctx, req.Host, running)
+	candidates := a.Hosts.Inspect(ctx, req.Host, running)
 	serving := slices.DeleteFunc(slices.Clone(candidates), func(c api.Candidate) bool { return c.App == "" })
 	if len(serving) == 1 {
 		return serving[0].Job, nil, nil
@@ -102,7 +95,7 @@ func (a *server) chooseJob(ctx context.Context, req api.AttachRequest) (api.Job,
 
 // liveJob finds a job by its ID, if it waits or runs.
 func (a *server) liveJob(ctx context.Context, host, id string) (api.Job, error) {
-	job, err := a.hosts.Job(ctx, host, id)
+	job, err := a.Hosts.Job(ctx, host, id)
 	if err == nil && job.State.Ended() {
 		err = api.Errorf(api.CodeJobEnded, "%s", facts.EndText(&job, time.Now())).
 			WithHint("`tunctl jobs %s` lists queued and running jobs", host)
@@ -113,7 +106,7 @@ func (a *server) liveJob(ctx context.Context, host, id string) (api.Job, error) 
 // handleForward brings up forwards that are in no config: those through a host as a
 // separate session, those of a session beside its own.
 func (a *server) handleForward(ctx context.Context, req api.ForwardRequest) (api.ForwardResponse, error) {
-	a.hosts.UseEnv(req.Env)
+	a.Hosts.UseEnv(req.Env)
 	specs, err := adhocSpecs(req)
 	switch {
 	case err != nil:
@@ -121,28 +114,28 @@ func (a *server) handleForward(ctx context.Context, req api.ForwardRequest) (api
 	case req.Session != "":
 		return a.forwardSession(req, specs)
 	}
-	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
+	if err := a.Hosts.Allowed(ctx, req.Host); err != nil {
 		return api.ForwardResponse{}, err
 	}
-	s, err := a.sessions.adhoc(req.Host, specs)
+	s, err := a.Sessions.Adhoc(req.Host, specs)
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
-	return api.ForwardResponse{UpResponse: a.startFor(ctx, s), Forwards: []api.Forward{}}, nil
+	return api.ForwardResponse{UpResponse: s.StartFor(localapi.Client(ctx)), Forwards: []api.Forward{}}, nil
 }
 
 // forwardSession adds forwards to those of a session, or removes added ones.
 func (a *server) forwardSession(req api.ForwardRequest, specs []configs.ForwardSpec) (api.ForwardResponse, error) {
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
-	list, err := s.changeForwards(specs, req.Remove)
+	list, err := s.ChangeForwards(specs, req.Remove)
 	if list == nil {
 		return api.ForwardResponse{}, err
 	}
 	now, at := s.Status(), time.Now()
-	a.hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
+	a.Hub.Publish(api.Event{Type: api.EventSession, Time: at, Session: &now})
 	return api.ForwardResponse{UpResponse: api.UpResponse{Session: now, At: at}, Forwards: list}, err
 }
 
@@ -171,11 +164,11 @@ func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.E
 	if req.Seconds <= 0 {
 		return api.ExtendResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.ExtendResponse{}, err
 	}
-	job, err := s.extend(ctx, time.Duration(req.Seconds)*time.Second)
+	job, err := s.Extend(ctx, time.Duration(req.Seconds)*time.Second)
 	return api.ExtendResponse{Job: job}, err
 }
 
@@ -184,29 +177,29 @@ func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.E
 // sessions say so.
 func (a *server) handleRefresh(ctx context.Context, req api.RefreshRequest) (api.Status, error) {
 	if req.Session != "" {
-		if _, err := a.sessions.find(req.Session); err != nil {
+		if _, err := a.Sessions.Find(req.Session); err != nil {
 			return api.Status{}, err
 		}
 	}
-	events := a.hub.Subscribe("", api.AnswersNone)
-	defer a.hub.Unsubscribe(events)
+	events := a.Hub.Subscribe("", api.AnswersNone)
+	defer a.Hub.Unsubscribe(events)
 	var queries sync.WaitGroup
 	queried := map[string]bool{}
-	for _, s := range a.sessions.live() {
-		host := s.host()
-		if req.Session != "" && s.name != req.Session || queried[host] || a.pool.Host(host).Status().State != api.HostUp {
+	for _, s := range a.Sessions.Live() {
+		host := s.Host()
+		if req.Session != "" && s.Name != req.Session || queried[host] || a.Hosts.Pool.Host(host).Status().State != api.HostUp {
 			continue
 		}
 		queried[host] = true
 		queries.Go(func() {
-			if err := a.hosts.Watcher(host).Refresh(ctx); err != nil {
-				a.log.Debug("refresh", "host", host, "err", err)
+			if err := a.Hosts.Watcher(host).Refresh(ctx); err != nil {
+				a.Log.Debug("refresh", "host", host, "err", err)
 			}
 		})
 	}
 	queries.Wait()
-	for _, s := range a.sessions.live() {
-		events.Await(ctx, s.caughtUp)
+	for _, s := range a.Sessions.Live() {
+		events.Await(ctx, s.CaughtUp)
 	}
 	return a.status(), nil
 }

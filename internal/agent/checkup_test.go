@@ -2,31 +2,28 @@ package agent
 
 import (
 	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
+	"tunctl/internal/home"
 )
 
 func TestTheDoctorDoesNotSayThatAServerForOneClientResponds(t *testing.T) {
-	s := quietSession(t)
-	c := &checkup{agent: s.agent, session: s, host: s.agent.pool.Host("narval")}
+	a := newAgent(t, "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/jupyter.sh\"\n")
+	s, err := a.Sessions.Find("jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &checkup{agent: a.Parts, session: s, host: a.Hosts.Pool.Host("narval")}
 	c.page(t.Context(), facts.Facts{Endpoint: &api.Endpoint{App: "paraview", Scheme: "cs", Host: "cn01", Port: 11111, Reach: api.ReachLogin}})
 	if len(c.checks) != 1 || c.checks[0].Result != api.CheckUnknown {
 		t.Errorf("it says %+v", c.checks)
-	}
-}
-
-func TestNotInside(t *testing.T) {
-	for want, forwards := range map[string][]api.Forward{
-		"":                             {{}, {Endpoint: "board"}},
-		"2 of jupyter did":             {{Direct: 2}, {Endpoint: "board"}},
-		"1 of jupyter and 3 of board ": {{Direct: 1}, {Endpoint: "board", Direct: 3}},
-	} {
-		if got := notInside(forwards, "jupyter"); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
-			t.Errorf("it says %q, want %q", got, want)
-		}
 	}
 }
 
@@ -48,4 +45,19 @@ func TestTheDoctorSaysWhatALostConnectionWouldMean(t *testing.T) {
 			t.Errorf("it says %+v, want %q", c.checks, want)
 		}
 	}
+}
+
+// newAgent is an agent that never serves, with a config.
+func newAgent(t *testing.T, config string) *Agent {
+	t.Helper()
+	dir := t.TempDir()
+	paths := home.Paths{Config: filepath.Join(dir, "config.toml"), State: dir, Socket: filepath.Join(dir, "s")}
+	if err := os.WriteFile(paths.Config, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Paths: paths, Limits: session.DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }

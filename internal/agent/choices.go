@@ -1,15 +1,11 @@
 package agent
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"time"
 
-	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -22,59 +18,21 @@ const scriptTimeout = 3 * time.Second
 // handleChoices says what may be chosen for a session's next run, and if the request wants it, what
 // the session's own script has. Without that, it queries no host.
 func (a *server) handleChoices(r *http.Request, _ url.Values) (api.ChoicesResponse, error) {
-	s, err := a.sessions.find(r.PathValue("name"))
+	s, err := a.Sessions.Find(r.PathValue("name"))
 	if err != nil {
 		return api.ChoicesResponse{}, err
 	}
-	s.reconfigure()
-	source := a.source(s.Config())
+	s.Reconfigure()
+	source := a.Source(s.Config())
 	options := source.Options()
-	if jobs, err := a.hosts.ConnectedWatcher(source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
+	if jobs, err := a.Hosts.ConnectedWatcher(source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
 		ctx, cancel := context.WithTimeout(r.Context(), scriptTimeout)
 		defer cancel()
 		if err := source.ReadScript(ctx, jobs, options); err != nil {
-			a.log.Debug("cannot read a job script", "session", s.name, "err", err)
+			a.Log.Debug("cannot read a job script", "session", s.Name, "err", err)
 		}
 	}
-	return api.ChoicesResponse{Options: options, Recent: append([]api.Choices{}, s.recentChoices()...)}, nil
-}
-
-// recentChoices are those of a session's earlier runs. A second session shares them with the
-// one of the config.
-func (s *session) recentChoices() []api.Choices {
-	return s.agent.store.Session(cmp.Or(s.of, s.name)).Recent
-}
-
-// source is what a session's job is made from.
-func (a *shared) source(cfg configs.Session) *submit.Source {
-	return &submit.Source{
-		Session: cfg, Section: a.sessions.section(cfg.Name), Host: a.settings.Config().Host(cfg.Host), Sites: a.settings.Sites(),
-		Scheduler: a.hosts.KnownScheduler(cfg.Host), Found: a.store.Found(cfg.Host), Folder: filepath.Dir(a.settings.Config().Path), Log: a.log,
-	}
-}
-
-// requestedPlan is the plan of a request with choices, checked as far as the site is known; zero if
-// it has none.
-func (a *server) requestedPlan(s *session, req api.UpRequest) (submit.Plan, error) {
-	if len(req.With) == 0 && !req.Again {
-		return submit.Plan{}, nil
-	}
-	cfg := s.Config()
-	if cfg.Submit == "" {
-		return submit.Plan{}, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.name).
-			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
-	}
-	with := api.Choices{}
-	if req.Again {
-		recent := s.recentChoices()
-		if len(recent) == 0 {
-			return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.name).
-				WithHint("`tunctl up %s --with NAME=VALUE` makes some", s.name)
-		}
-		maps.Copy(with, recent[0])
-	}
-	maps.Copy(with, req.With)
-	return a.source(cfg).Plan(with)
+	return api.ChoicesResponse{Options: options, Recent: append([]api.Choices{}, s.RecentChoices()...)}, nil
 }
 
 // maxPreviews is how many variants of a job one request may ask about: each is a query.
@@ -95,7 +53,7 @@ func (a *server) handlePreview(w http.ResponseWriter, r *http.Request) {
 	}
 	out := localapi.NewLines(w)
 	for _, plan := range plans {
-		v, err := plan.Preview(r.Context(), a.hosts.Watcher(host), a.store, a.history)
+		v, err := plan.Preview(r.Context(), a.Hosts.Watcher(host), a.Store, a.History)
 		if err != nil && !out.Sent() {
 			localapi.Fail(w, hosts.SchedulerError(host, err))
 			return
@@ -111,23 +69,23 @@ func (a *server) handlePreview(w http.ResponseWriter, r *http.Request) {
 
 // previewPlans checks a request about a session's next job. The host must be connected.
 func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host string, plans []submit.Plan, err error) {
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return "", nil, err
 	}
-	s.reconfigure()
+	s.Reconfigure()
 	cfg, variants := s.Config(), req.With
 	switch {
 	case cfg.Submit == "":
-		return "", nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.name).
-			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.sessions.section(s.name))
+		return "", nil, api.Errorf(api.CodeUsage, "tunctl submits no job for session %s", s.Name).
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, a.Sessions.Section(s.Name))
 	case len(variants) > maxPreviews:
 		return "", nil, api.Errorf(api.CodeUsage, "%d variants are too many: each is a question to the scheduler, and at most %d are asked at a time",
 			len(variants), maxPreviews).WithHint("give fewer values")
 	case len(variants) == 0:
 		variants = []api.Choices{nil}
 	}
-	source := a.source(cfg)
+	source := a.Source(cfg)
 	for _, with := range variants { // before anything is asked
 		plan, err := source.Plan(with)
 		if err != nil {
@@ -135,5 +93,5 @@ func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host
 		}
 		plans = append(plans, plan)
 	}
-	return cfg.Host, plans, a.hosts.AllowedAndConnected(ctx, cfg.Host)
+	return cfg.Host, plans, a.Hosts.AllowedAndConnected(ctx, cfg.Host)
 }

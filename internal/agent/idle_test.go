@@ -14,8 +14,8 @@ import (
 func idleWorkday(t *testing.T, sessions ...string) *workday {
 	t.Helper()
 	g := runningWorkday(t)
-	for i := range g.agent.settings.Config().Sessions {
-		g.agent.settings.Config().Sessions[i].Idle = 30 * time.Minute
+	for i := range g.agent.Settings.Config().Sessions {
+		g.agent.Settings.Config().Sessions[i].Idle = 30 * time.Minute
 	}
 	g.up(sessions...)
 	return g
@@ -67,14 +67,14 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 			t.Errorf("it was measured %d times", n)
 		}
 		g.until(10, 0)
-		if told := g.idleNotices(); len(told) != 1 || !g.agent.sessions.byName["alpha-0"].Status().Idle {
+		if told := g.idleNotices(); len(told) != 1 || !g.session("alpha-0").Status().Idle {
 			t.Errorf("told again, or no longer shown as idle: %q", told)
 		}
 		if n := g.readings("alpha"); n > 3+4 {
 			t.Errorf("it was measured %d times in two hours", n)
 		}
-		s := g.agent.sessions.byName["alpha-0"]
-		if got := s.meter.IdleTime(s.Status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
+		s := g.session("alpha-0")
+		if got := s.Idle(s.Status().Job.Ref()); got < 90*time.Minute || got > 2*time.Hour {
 			t.Errorf("it was idle for %v", got)
 		}
 		g.on("alpha", func(h *simHost) { h.busyKernel, h.lastUse = true, time.Now() })
@@ -94,8 +94,8 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 		if st := s.Status(); st.State != api.SessionReady || st.Job.State != api.JobRunning {
 			t.Errorf("the session is %s, its job %s", st.State, st.Job.State)
 		}
-		s.jobs.RecordRun(*s.Status().Job)
-		runs, err := g.agent.history.Runs()
+		s.Jobs.RecordRun(*s.Status().Job)
+		runs, err := g.agent.History.Runs()
 		if err != nil || len(runs) != 1 || runs[0].Idle < 90*60 || runs[0].Idle > 4*3600 {
 			t.Errorf("the history has %+v, %v", runs, err)
 		}
@@ -109,7 +109,7 @@ func TestAJobInUseIsNotIdle(t *testing.T) {
 		g.until(8, 1)
 		g.on("alpha", func(h *simHost) { h.computes = true })
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
-		g.agent.sessions.byName["gamma-0"].inside.Add(1) // a shell
+		g.session("gamma-0").Enter() // a shell
 		g.on("mfa", func(h *simHost) { h.lastUse = g.since.Add(2 * time.Hour) })
 		g.until(10, 0)
 		if told := g.idleNotices(); len(told) != 0 {
@@ -179,7 +179,7 @@ func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
 		}
 		g.until(8, 30)
 		synctest.Wait()
-		all := g.agent.sessions.byName["alpha-0"].meter.Samples()
+		all := g.session("alpha-0").Samples()
 		if last := all[len(all)-1]; !last.IdleSince.IsZero() {
 			t.Errorf("nobody measures it any more, and at %v it is called idle since %v", last.Time, last.IdleSince)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
@@ -26,7 +26,7 @@ keep   = true
 `
 
 // restart has the agent start anew, with another config and limits.
-func (w *world) restart(config string, limits func(*agent.Limits)) {
+func (w *world) restart(config string, limits func(*session.Limits)) {
 	w.t.Helper()
 	w.stop()
 	w.write(w.paths.Config, config)
@@ -35,7 +35,7 @@ func (w *world) restart(config string, limits func(*agent.Limits)) {
 }
 
 // keepWorld is one in which the next job is due as soon as one runs.
-func keepWorld(t *testing.T, limits func(*agent.Limits)) *world {
+func keepWorld(t *testing.T, limits func(*session.Limits)) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.cluster.Age(50 * time.Minute)
@@ -62,7 +62,7 @@ func states(jobs []lab.Job) string {
 }
 
 func TestKeepMovesThePageThroughTwoEndsAndStopsAtItsLimitForADay(t *testing.T) {
-	w := keepWorld(t, func(l *agent.Limits) { l.KeepPerDay = 2 })
+	w := keepWorld(t, func(l *session.Limits) { l.KeepPerDay = 2 })
 	first := w.up()
 	w.until("followed by the second job", followed)
 	w.timeOut(first)
@@ -110,7 +110,7 @@ func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
 func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
-	w.restart(keepConfig, func(l *agent.Limits) { l.KeepRetry = 50 * time.Millisecond })
+	w.restart(keepConfig, func(l *session.Limits) { l.KeepRetry = 50 * time.Millisecond })
 	first := w.up()
 	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
 	if err := w.cluster.SetLimit(first.Job.ID, 40*time.Minute); err != nil { // now it is due
@@ -180,7 +180,7 @@ func TestAnExtensionShowsAtOnceOrIsRefusedInTheSchedulersWords(t *testing.T) {
 
 func TestARefreshTellsOfAnEndThatJustHappened(t *testing.T) {
 	w := newWorld(t)
-	w.restart(config, func(l *agent.Limits) { l.Jobs.Query, l.Jobs.LogSettled = time.Hour, time.Hour })
+	w.restart(config, func(l *session.Limits) { l.Jobs.Query, l.Jobs.LogSettled = time.Hour, time.Hour })
 	s := w.up()
 	if err := w.cluster.KillJob(s.Job.ID); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func (w *world) laptop(config string) *world {
 func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
-	w.restart(keepConfig, func(l *agent.Limits) { l.KeepPerDay = 1 })
+	w.restart(keepConfig, func(l *session.Limits) { l.KeepPerDay = 1 })
 	first := w.up()
 	w.cluster.Age(0)
 	other := w.laptop(strings.Replace(keepConfig, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"tunctl/configs"
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 )
 
@@ -44,7 +44,7 @@ func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := agent.LastKnown(cfg, w.paths.StateFile())
+	st, err := session.LastKnown(cfg, w.paths.StateFile())
 	if err != nil || len(st.Sessions) != 2 || st.Sessions[0].Name != "lab" || st.Sessions[1].Name != "jupyter" || st.Sessions[1].Job.ID != job.ID {
 		t.Errorf("without an agent: %+v, %v", st.Sessions, err)
 	}

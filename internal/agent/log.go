@@ -10,19 +10,14 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/logs"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
 )
 
-// log is where the log of the session's job is.
-func (s *session) log() logs.Log {
-	cfg := s.Config()
-	return logs.Of(cfg, s.agent.pool.Host(cfg.Host))
-}
-
 // jobLog is the log of a job as the scheduler reports it.
 func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, error) {
-	job, err := a.hosts.Job(ctx, host, id)
+	job, err := a.Hosts.Job(ctx, host, id)
 	if err != nil {
 		return logs.Stream{}, err
 	}
@@ -34,14 +29,14 @@ func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, erro
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", job.Hint)
 	}
-	return logs.Stream{Reader: hosts.Runner{Host: a.pool.Host(host)}, Path: path, End: a.endOf(host, job)}, nil
+	return logs.Stream{Reader: hosts.Runner{Host: a.Hosts.Pool.Host(host)}, Path: path, End: a.endOf(host, job)}, nil
 }
 
 // endOf waits for the end of a job, and says how it ended. It has the scheduler queried meanwhile.
 func (a *server) endOf(host string, job api.Job) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if !job.State.Ended() {
-			watch := a.hosts.Watcher(host).Watch(job.Ref())
+			watch := a.Hosts.Watcher(host).Watch(job.Ref())
 			defer watch.Close()
 			for !job.State.Ended() {
 				select {
@@ -70,26 +65,26 @@ func (a *server) handleLog(w http.ResponseWriter, r *http.Request) {
 		localapi.Fail(w, err)
 		return
 	}
-	src.Serve(w, r, a.limits.Jobs, a.log)
+	src.Serve(w, r, a.Limits.Jobs, a.Log)
 }
 
 // sessionLog is the log of a session's job.
 func (a *server) sessionLog(name string) (logs.Stream, error) {
-	s, err := a.sessions.find(name)
+	s, err := a.Sessions.Find(name)
 	if err != nil {
 		return logs.Stream{}, err
 	}
-	if !s.hasJob() {
-		return logs.Stream{}, onlyForwardsError(s.name)
+	if !s.HasJob() {
+		return logs.Stream{}, session.OnlyForwards(s.Name)
 	}
 	known := s.Facts()
-	job := cmp.Or(known.Job(), a.store.Session(name).Current().Job)
+	job := cmp.Or(known.Job(), a.Store.Session(name).Current().Job)
 	if job == nil {
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "session %q has no job, so there is no log", name).
 			WithHint("`tunctl up %s` starts it", name)
 	}
-	log := s.log()
-	src := logs.Stream{Reader: log.Reader(), Path: log.Path(*job), End: a.endOf(s.host(), *job)}
+	log := s.JobLog()
+	src := logs.Stream{Reader: log.Reader(), Path: log.Path(*job), End: a.endOf(s.Host(), *job)}
 	if known.Endpoint != nil {
 		src.Known = known.Endpoint.Secrets()
 	}
@@ -100,7 +95,7 @@ func (a *server) sessionLog(name string) (logs.Stream, error) {
 			WithHint("%s",
 				cmp.Or(job.Hint, fmt.Sprintf("the job is %s; log = \"~/{name}.{id}.log\" in [session.%s] sets the path", job.State, name)))
 	case remote && over.Host.Status().State != api.HostUp:
-		return src, hosts.NotConnected(s.host(), ", where the log is")
+		return src, hosts.NotConnected(s.Host(), ", where the log is")
 	}
 	return src, nil
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -24,6 +25,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent/ledger"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
@@ -80,7 +82,7 @@ type modelLaptop struct {
 // modelWish is what a person wants of a session.
 type modelWish struct {
 	kept     bool      // keep was on at some time: a session uses its new settings at its next up
-	commands int       // that wait for the session
+	commands []func()  // that wait for the session; each ends one
 	asked    time.Time // when the last up was
 	granted  time.Time // when the up was that permits a submission; zero: none does
 	clicked  time.Time // when the up without a command was that does
@@ -188,40 +190,29 @@ func (l *modelLaptop) writeConfig() {
 // start runs an agent without its socket, which would hold the simulated clock.
 func (l *modelLaptop) start() {
 	l.m.t.Helper()
-	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: simNetwork(map[string]*simHost{"hpc": l.host, "hpc2": l.host})})
+	a, err := New(Options{Paths: l.paths, Version: "test", SSHConfig: l.ssh, Limits: session.DefaultLimits(), Log: slog.New(slog.DiscardHandler), network: simNetwork(map[string]*simHost{"hpc": l.host, "hpc2": l.host})})
 	if err != nil {
 		l.m.wrong("the agent of %s does not start: %v", l.name, err)
 		l.m.write(l.paths.StateFile(), "{}")
 		l.start()
 		return
 	}
-	a.ctx, a.server.stop = context.WithCancel(context.Background())
-	a.hosts.Start(a.ctx, &a.work)
-	if a.store.Unread() != nil {
-		_ = a.store.Save()
+	a.AttachedApp = configs.ShellApp // to wait for the client of a page would hold the simulated clock
+	a.Ctx, a.server.stop = context.WithCancel(context.Background())
+	a.Hosts.Start(a.Ctx, &a.Work)
+	if a.Store.Unread() != nil {
+		_ = a.Store.Save()
 	}
-	a.sessions.restoreJobs()
-	for _, name := range []string{modelHand, modelSecond} { // the second one's section may be gone
-		if s, err := a.sessions.find(name); err == nil {
-			withoutPage(s)
-		}
-	}
-	a.sessions.restore()
-	a.work.Go(func() { a.report("submissions", a.sessions.settle(a.ctx)) })
+	a.Sessions.RestoreJobs()
+	a.Sessions.Restore()
+	a.Work.Go(func() { _ = a.Sessions.Settle(a.Ctx) })
 	l.agent = a
-}
-
-// withoutPage has a session listen nowhere: to wait for a client would hold the simulated clock.
-func withoutPage(s *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cfg.App = configs.ShellApp
 }
 
 func (l *modelLaptop) stop() {
 	l.agent.server.stop()
-	l.agent.hub.Close()
-	l.agent.work.Wait()
+	l.agent.Hub.Close()
+	l.agent.Work.Wait()
 }
 
 // stateFile is the state as it is on the disk; "" if there is none.
@@ -255,7 +246,7 @@ func (l *modelLaptop) crashWith(state string, lost bool) {
 	}
 	for _, w := range l.wishes {
 		w.endPermit()
-		w.commands = 0
+		w.commands = nil
 	}
 	l.troubled = time.Now()
 	l.start()
@@ -373,7 +364,7 @@ func (l *modelLaptop) anyOpen() string {
 
 // connect connects the laptop, if it can be.
 func (l *modelLaptop) connect() {
-	if l.agent.pool.Host("hpc").Status().State == api.HostUp {
+	if l.agent.Hosts.Pool.Host("hpc").Status().State == api.HostUp {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -396,18 +387,17 @@ func (l *modelLaptop) upOf(session string) {
 	}
 	if l.m.chance(1, 2) {
 		req.Waiter = "command"
-		l.agent.server.waiters.Enter(req.Waiter)
-		w.commands++
+		w.commands = append(w.commands, l.agent.Sessions.Wait(req.Waiter))
 	} else {
 		w.clicked = w.granted
 	}
 	if l.m.chance(1, 4) {
 		req.With = api.Choices{"hours": "1"}
 	}
-	_, err := l.agent.server.up(context.Background(), req)
+	_, err := l.agent.Sessions.Up(context.Background(), req)
 	l.m.sync()
 	l.m.did("%s: up %s, waiting %v, with %v: %v", l.name, session, req.Waiter != "", req.With, err)
-	if e, ok := asAPI(err); ok && e.Code == api.CodeConfig {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeConfig {
 		l.m.t.Fatal(err)
 	}
 	if unknownSession(err) {
@@ -426,9 +416,10 @@ func (w *modelWish) endPermit() { w.granted, w.clicked = time.Time{}, time.Time{
 // leave ends the commands that wait.
 func (l *modelLaptop) leave() {
 	for _, w := range l.wishes {
-		for ; w.commands > 0; w.commands-- {
-			l.agent.server.waiterLeft("command")
+		for _, left := range w.commands {
+			left()
 		}
+		w.commands = nil
 	}
 	synctest.Wait() // a submission may have begun just before
 	for _, w := range l.wishes {
@@ -474,7 +465,7 @@ func (l *modelLaptop) downBy(session string, cancel bool, down func() (api.DownR
 }
 
 func unknownSession(err error) bool {
-	e, ok := asAPI(err)
+	e, ok := errors.AsType[*api.Error](err)
 	return ok && e.Code == api.CodeUnknownSession
 }
 
@@ -522,7 +513,7 @@ func (l *modelLaptop) restore() {
 	l.m.did("%s has its network", l.name)
 	l.troubled, l.offline = time.Now(), false
 	l.host.unreachable(nil)
-	l.agent.pool.NetworkChanged()
+	l.agent.Hosts.Pool.NetworkChanged()
 }
 
 func (l *modelLaptop) breakConnection() {
@@ -541,7 +532,7 @@ func (l *modelLaptop) edit() {
 	}
 	l.m.did("%s: keep is %v, the section is there: %v", l.name, l.keep, l.section)
 	l.writeConfig()
-	l.agent.reload()
+	l.agent.Reload()
 }
 
 // editAddress has the login node by another name, which is the same cluster.
@@ -550,7 +541,7 @@ func (l *modelLaptop) editAddress() {
 	l.m.did("%s: the address is %s", l.name, l.address)
 	l.troubled = time.Now()
 	l.writeConfig()
-	l.agent.hosts.Reload()
+	l.agent.Hosts.Reload()
 }
 
 // oddSubmission has the next submit command behave in an odd way.
@@ -604,7 +595,7 @@ func (l *modelLaptop) awaitSuccessor() {
 	if l.m.chance(1, 6) {
 		l.fillDisk()
 	}
-	l.m.sleep(time.Until(ledger.KeepAt(*s.Job, DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
+	l.m.sleep(time.Until(ledger.KeepAt(*s.Job, session.DefaultLimits().KeepLead).Add(10*time.Second - l.m.cluster.skew)))
 	l.m.did("%s: the next job is due", l.name)
 	pick(l.m, l.cancel, l.extend, l.m.endJob, l.crash, func() { l.down(true) })()
 }
@@ -640,7 +631,7 @@ func (m *model) endJob() {
 			m.cluster.end(j, how, nil)
 			m.did("job %s ends: %s", j.id, j.how)
 			// Schedulers use a number again after millions of others, so a laptop has seen the job by then.
-			known := j.tag.laptop.agent.store.Session(j.tag.session).Submissions.Of(api.Job{ID: j.id}).Job
+			known := j.tag.laptop.agent.Store.Session(j.tag.session).Submissions.Of(api.Job{ID: j.id}).Job
 			if again && known != nil && known.Name != "" {
 				m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: j.id, name: "production", script: "/home/alice/production.sh", submitted: j.ended.Add(time.Minute), start: j.ended.Add(time.Minute), limit: 100 * time.Hour})
 				m.did("job %s is another one soon", j.id)
@@ -703,14 +694,9 @@ func (l *modelLaptop) attach() {
 	defer stop()
 	req := api.AttachRequest{Host: "hpc", Job: id, Name: modelHand}
 	c.set(func() { byHand.attached = true })
-	job, _, err := l.agent.server.chooseJob(ctx, req)
+	_, err := l.agent.server.handleAttach(ctx, req)
 	if err == nil {
-		var s *session
-		if s, err = l.agent.sessions.attach(req, job); err == nil {
-			withoutPage(s)
-			l.agent.server.startFor(ctx, s)
-			l.hand = byHand
-		}
+		l.hand = byHand
 	}
 	l.m.did("%s: attach job %s: %v", l.name, id, err)
 }
@@ -738,7 +724,7 @@ func (l *modelLaptop) submit() {
 func (l *modelLaptop) assistant() {
 	session, says, isUp, cancel := l.anySession(), pick(l.m, "yes", "no"), l.m.chance(1, 2), l.m.chance(3, 4)
 	asked := make(chan struct{}, 10)
-	watcher := l.agent.hub.Subscribe("desktop", api.AnswersDesktop)
+	watcher := l.agent.Hub.Subscribe("desktop", api.AnswersDesktop)
 	var person sync.WaitGroup
 	person.Go(func() {
 		for e := range watcher.C {
@@ -773,7 +759,7 @@ func (l *modelLaptop) assistant() {
 			l.m.did("%s: an assistant's down of %s, cancel %v, %s: %v", l.name, session, cancel, says, err)
 		}
 	}
-	l.agent.hub.Unsubscribe(watcher)
+	l.agent.Hub.Unsubscribe(watcher)
 	person.Wait()
 	l.m.sync()
 	l.m.checkAssistant(l, over, len(asked) > 0 && says == "yes")
@@ -805,7 +791,7 @@ func (m *model) jumpClock() {
 // was wrong, cut off, or lost with its copy.
 func (l *modelLaptop) upgrade() {
 	how := pick(l.m, "older", "newer", "later", "cut off", "lost")
-	if how == "lost" && (l.offline || l.agent.pool.Host("hpc").Status().State != api.HostUp || time.Now().Before(l.m.cluster.lieEnds)) {
+	if how == "lost" && (l.offline || l.agent.Hosts.Pool.Host("hpc").Status().State != api.HostUp || time.Now().Before(l.m.cluster.lieEnds)) {
 		how = "cut off"
 	}
 	text := l.stateFile()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/ledger"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
@@ -32,7 +35,7 @@ func withModelOf(t *testing.T, dialect modelDialect, test func(m *model, l *mode
 		for _, l := range m.laptops {
 			l.keep, l.kept = false, false
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 		}
 		test(m, m.laptops[0])
 		m.finish()
@@ -84,7 +87,7 @@ func TestAnUpAsksTheSchedulerAtOnce(t *testing.T) {
 		m.sleep(5 * time.Minute)
 		listed := len(m.cluster.lists)
 		l.up()
-		m.sleep(DefaultLimits().Jobs.QueryMin)
+		m.sleep(session.DefaultLimits().Jobs.QueryMin)
 		if len(m.cluster.lists) == listed {
 			m.t.Error("no query of the scheduler")
 		}
@@ -116,13 +119,13 @@ func TestASessionWithSeveralJobsToChooseFromHasNone(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		m.job = "job = \"nb\"\n"
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		for _, id := range []string{"7", "8"} {
 			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: id, name: "nb", script: "/home/alice/nb.sh", submitted: time.Now(), start: time.Now(), limit: time.Hour})
 		}
 		l.mustUp()
-		if s := l.status(); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.store.Session(modelSession).Submissions) != 0 {
-			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.store.Session(modelSession).Submissions)
+		if s := l.status(); len(s.Candidates) != 2 || s.Job != nil || len(l.agent.Store.Session(modelSession).Submissions) != 0 {
+			m.t.Errorf("%s: candidates %+v, job %+v, submissions %+v", s.State, s.Candidates, s.Job, l.agent.Store.Session(modelSession).Submissions)
 		}
 	})
 }
@@ -135,7 +138,7 @@ func TestACancelThatCannotBeMadeIsMadeLater(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
-		if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
+		if e, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 			m.t.Errorf("err = %v", err)
 		}
 		l.endPermit()
@@ -173,7 +176,7 @@ func TestASuccessorWhoseAnswerWasLostIsNotOrphaned(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.keep = true
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		l.mustUp()
 		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
 		m.sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
@@ -207,7 +210,7 @@ func TestAnotherLaptopsJobOfTheSameNameSettlesNoSubmissionInDoubt(t *testing.T) 
 	withModel(t, func(m *model, l *modelLaptop) {
 		m.job = "job = \"nb\"\n"
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
 		l.mustUp()
 		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour, attached: true})
@@ -238,7 +241,7 @@ func TestAnUpOfARemovedSectionEndsThePermissionOfTheOneBefore(t *testing.T) {
 		m.sleep(5 * time.Second)
 		l.section = false
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		l.up()
 		m.sleep(5 * time.Minute)
 		if n := len(m.cluster.jobs); n != 0 {
@@ -253,7 +256,7 @@ func TestTheSuccessorOfACancelledOrExtendedJobIsCancelled(t *testing.T) {
 			withModel(t, func(m *model, l *modelLaptop) {
 				l.keep = true
 				l.writeConfig()
-				l.agent.reload()
+				l.agent.Reload()
 				l.mustUp()
 				m.cluster.queue = 5 * time.Hour
 				m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
@@ -274,47 +277,16 @@ func TestKeepSubmitsNothingAfterAJobThatWasJustCancelled(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		l.keep = true
 		l.writeConfig()
-		l.agent.reload()
+		l.agent.Reload()
 		l.mustUp()
 		m.cluster.slowEnd = 5 * time.Minute // the scheduler shows it as running for a while
-		due := ledger.KeepAt(*l.status().Job, DefaultLimits().KeepLead)
+		due := ledger.KeepAt(*l.status().Job, session.DefaultLimits().KeepLead)
 		m.sleep(time.Until(due.Add(-10 * time.Second)))
 		l.cancel()
 		m.sleep(2 * time.Minute)
 		if n := len(m.cluster.jobs); n != 1 {
 			m.t.Errorf("%d jobs\n%s", n, strings.Join(m.log, "\n"))
 		}
-	})
-}
-
-// TestPermit has a person who asks for a job just as the one before is over, on a scheduler that does
-// not respond from then on.
-func TestPermit(t *testing.T) {
-	t.Run("of the next attempt ends with its time", func(t *testing.T) {
-		withModel(t, func(m *model, l *modelLaptop) {
-			l.mustUp()
-			s, err := l.agent.sessions.find(modelSession)
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			current := func() (a *attempt, permitted bool) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.attempt, s.attempt != nil && !s.facts.Permit.IsZero()
-			}
-			was, _ := current()
-			m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil) })
-			l.up()
-			was.finish(api.Errorf(api.CodeJobEnded, "it has just ended"))
-			m.cluster.set(func() { m.cluster.lie, m.cluster.lieEnds = modelLies[4], time.Now().Add(3*time.Hour) })
-			if now, permitted := current(); now == was || !permitted {
-				m.t.Fatalf("another attempt: %v, permitted %v", now != was, permitted)
-			}
-			m.sleep(DefaultLimits().Permit + time.Minute)
-			if _, permitted := current(); permitted || l.status().MaySubmit {
-				m.t.Error("the permission has not ended")
-			}
-		})
 	})
 }
 
@@ -368,7 +340,7 @@ func TestLeftBehind(t *testing.T) {
 				m.cluster.set(func() { m.cluster.skew, m.cluster.queue, m.cluster.history = skew, time.Hour, false })
 				m.job = "job = \"nb\"\n"
 				l.writeConfig()
-				l.agent.reload()
+				l.agent.Reload()
 				l.mustUp()
 				m.sleep(5 * time.Minute)
 				l.down(false)
@@ -391,21 +363,21 @@ func TestLeftBehind(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			m.job = "job = \"nb\"\n"
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 			l.mustUp()
 			l.down(false)
-			s, err := l.agent.sessions.find(modelSession)
+			s, err := l.agent.Sessions.Find(modelSession)
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			first, cancelled := m.cluster.jobs[0], s.jobs.Current()
-			_ = s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) })
+			first, cancelled := m.cluster.jobs[0], s.Jobs.Current()
+			_ = s.Record(func(*facts.Facts) {}, func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) })
 			run := l.host.scheduler
 			l.host.scheduler = func(script string) (string, string, int) {
 				out, errOut, exit := run(script)
 				if first.ended.IsZero() && modelShow.MatchString(script) {
 					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
-					s.jobs.Drop(cancelled, *cancelled.Job)
+					s.Jobs.Drop(cancelled, *cancelled.Job)
 				}
 				return out, errOut, exit
 			}
@@ -424,10 +396,10 @@ func TestLeftBehind(t *testing.T) {
 			l.host.scheduler = func(script string) (string, string, int) {
 				out, errOut, exit := run(script)
 				looks = looks || modelFolders.MatchString(script)
-				if s, err := l.agent.sessions.find(modelSession); looks && first.ended.IsZero() && err == nil && m.cluster.dialect.ask(script) != askOther {
+				if s, err := l.agent.Sessions.Find(modelSession); looks && first.ended.IsZero() && err == nil && m.cluster.dialect.ask(script) != askOther {
 					m.cluster.set(func() { m.cluster.end(first, "CANCELLED", l) })
-					sub := s.jobs.Current()
-					s.jobs.Drop(sub, *sub.Job)
+					sub := s.Jobs.Current()
+					s.Jobs.Drop(sub, *sub.Job)
 				}
 				return out, errOut, exit
 			}
@@ -480,7 +452,7 @@ func TestLeftBehind(t *testing.T) {
 		withModel(t, func(m *model, l *modelLaptop) {
 			l.keep = true
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 			l.mustUp()
 			m.cluster.queue = 5 * time.Hour
 			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
@@ -499,7 +471,7 @@ func TestLeftBehind(t *testing.T) {
 			m.cluster.skew = time.Hour // its jobs seem to be submitted just now
 			l.keep = true
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 			l.mustUp()
 			m.cluster.queue = 5 * time.Hour
 			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
@@ -518,7 +490,7 @@ func TestLeftBehind(t *testing.T) {
 			m.cluster.history = false
 			l.keep = true
 			l.writeConfig()
-			l.agent.reload()
+			l.agent.Reload()
 			l.mustUp()
 			m.cluster.queue = 5 * time.Hour
 			m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
@@ -534,7 +506,7 @@ func TestLeftBehind(t *testing.T) {
 			if s := l.status(); s.Next != nil {
 				m.t.Errorf("job %s was to follow again", s.Next.ID)
 			}
-			if runs, err := l.agent.history.Runs(); err != nil || len(runs) != 1 {
+			if runs, err := l.agent.History.Runs(); err != nil || len(runs) != 1 {
 				m.t.Errorf("%+v, %v", runs, err)
 			}
 		})
@@ -563,7 +535,7 @@ func TestLeftBehind(t *testing.T) {
 			withModel(t, func(m *model, l *modelLaptop) {
 				l.keep = keep
 				l.writeConfig()
-				l.agent.reload()
+				l.agent.Reload()
 				if keep {
 					l.mustUp()
 				}

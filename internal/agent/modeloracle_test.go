@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/agent/ledger"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/show"
@@ -107,7 +108,7 @@ const staleFor = 12 * time.Minute
 
 // checkTrue checks that what is shown of a session is so.
 func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.Time) {
-	connected := l.agent.pool.Host("hpc").Status().State == api.HostUp
+	connected := l.agent.Hosts.Pool.Host("hpc").Status().State == api.HostUp
 	for _, shown := range shownJobs(s) {
 		j := m.cluster.find(shown.ID)
 		if j == nil {
@@ -124,7 +125,7 @@ func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.T
 		}
 		w := l.wishes[s.Name]
 		// Without accounting, nobody learns how a job ended that was started by another address.
-		unheard := !m.cluster.history && l.agent.store.Session(s.Name).Submissions.Of(shown).Elsewhere(l.agent.pool.Host("hpc").Account())
+		unheard := !m.cluster.history && l.agent.Store.Session(s.Name).Submissions.Of(shown).Elsewhere(l.agent.Hosts.Pool.Host("hpc").Account())
 		settled := connected && !unheard && s.IsUp() && now.Sub(l.troubled) > staleFor && (w == nil || now.Sub(w.asked) > time.Minute)
 		if settled && !shown.State.Ended() && now.Sub(j.end()) > staleFor {
 			m.wrong("%s: job %s has ended at %s, and %s shows it as %s", when, j.id, j.end().Sub(m.since), l.name, shown.State)
@@ -179,8 +180,8 @@ func (m *model) checkSubmission(tag *modelTag) {
 		m.wrong("nobody permitted %s", tag.tag)
 	}
 	w.endPermit()
-	account := l.agent.pool.Host("hpc").Account()
-	for _, sub := range l.agent.store.Session(tag.session).Submissions {
+	account := l.agent.Hosts.Pool.Host("hpc").Account()
+	for _, sub := range l.agent.Store.Session(tag.session).Submissions {
 		if sub.Job == nil || sub.Cancel || sub.Elsewhere(account) {
 			continue
 		}
@@ -207,7 +208,7 @@ func (m *model) before(tag *modelTag) *modelJob {
 
 // due is when the next job may be submitted.
 func (m *model) due(j *modelJob) time.Time {
-	return ledger.KeepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, DefaultLimits().KeepLead)
+	return ledger.KeepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, session.DefaultLimits().KeepLead)
 }
 
 // checkEnded checks that no job of a session is left that a person wanted ended.
@@ -336,7 +337,7 @@ func (m *model) checkEnd() {
 // submittedLately reports whether a job of a session may still appear. Another laptop may have submitted
 // the one that follows, and the agent may have crashed a moment before a submission began.
 func (m *model) submittedLately(l *modelLaptop, session string) bool {
-	for _, sub := range l.agent.store.Session(session).Submissions {
+	for _, sub := range l.agent.Store.Session(session).Submissions {
 		if sub.InDoubt() && time.Since(sub.When) < state.DoubtTime+2*state.MissApart {
 			return true
 		}
@@ -378,7 +379,7 @@ func (m *model) checkSuccessor(j *modelJob, now time.Time) {
 
 // checkHistory checks that each job that has ended is in the history once.
 func (m *model) checkHistory(l *modelLaptop) {
-	runs, err := l.agent.history.Runs()
+	runs, err := l.agent.History.Runs()
 	if err != nil {
 		m.wrong("history of %s: %v", l.name, err)
 	}

@@ -11,10 +11,10 @@ import (
 )
 
 // asked is the response of the agent to a GET, without a connection to any host.
-func asked[T any](t *testing.T, a *shared, path string) T {
+func asked[T any](t *testing.T, a *Agent, path string) T {
 	t.Helper()
 	w := httptest.NewRecorder()
-	(&server{shared: a}).routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	a.server.routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	var out T
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%s: %d %s: %v", path, w.Code, w.Body, err)
@@ -23,24 +23,28 @@ func asked[T any](t *testing.T, a *shared, path string) T {
 }
 
 func TestKnownBalancesAskNothingOfAHost(t *testing.T) {
-	a := quietSession(t).agent
+	a := newAgent(t, "")
 	if got := asked[[]api.HostBalances](t, a, "/v1/balances"); got == nil || len(got) > 0 {
 		t.Errorf("at first: %+v", got)
 	}
-	a.store.SetBalances(api.HostBalances{Host: "narval", Balances: []api.Balance{{Name: "/home", Used: 1}}, At: time.Now()})
+	a.Store.SetBalances(api.HostBalances{Host: "narval", Balances: []api.Balance{{Name: "/home", Used: 1}}, At: time.Now()})
 	if got := asked[[]api.HostBalances](t, a, "/v1/balances"); len(got) != 1 || got[0].Host != "narval" || got[0].Balances[0].Used != 1 {
 		t.Errorf("the balances are %+v", got)
 	}
 }
 
 func TestTheHistoryIsToldWithItsSums(t *testing.T) {
-	s := quietSession(t)
-	if got := asked[api.HistoryResponse](t, s.agent, "/v1/history"); got.Runs == nil || got.Weeks == nil {
+	a := newAgent(t, "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/jupyter.sh\"\n")
+	if got := asked[api.HistoryResponse](t, a, "/v1/history"); got.Runs == nil || got.Weeks == nil {
 		t.Errorf("without runs: %+v", got)
 	}
 	start := time.Now().Add(-2 * time.Hour)
-	s.jobs.RecordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
-	got := asked[api.HistoryResponse](t, s.agent, "/v1/history")
+	s, err := a.Sessions.Find("jupyter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Jobs.RecordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
+	got := asked[api.HistoryResponse](t, a, "/v1/history")
 	if len(got.Runs) != 1 || len(got.Weeks) != 1 || got.Weeks[0].Used != 3600 {
 		t.Errorf("the history is %+v", got)
 	}

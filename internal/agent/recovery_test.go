@@ -16,7 +16,7 @@ func (l *modelLaptop) restart(file, copied string) {
 	l.m.t.Helper()
 	l.stop()
 	l.endPermit()
-	l.commands = 0
+	l.commands = nil
 	l.m.write(l.paths.StateFile(), file)
 	l.m.write(l.paths.StateFile()+".bak", copied)
 	l.start()
@@ -79,9 +79,9 @@ func TestRecovery(t *testing.T) {
 			l.section = false
 			l.writeConfig()
 			l.restart(damaged, damaged)
-			l.agent.pool.Host("hpc").UpFor("")
+			l.agent.Hosts.Pool.Host("hpc").UpFor("")
 			m.sleep(time.Minute)
-			if s := l.status(); s.Job == nil || s.State != api.SessionDown || l.agent.store.Incomplete("hpc") {
+			if s := l.status(); s.Job == nil || s.State != api.SessionDown || l.agent.Store.Incomplete("hpc") {
 				m.t.Errorf("%s %q", s.State, s.Cause)
 			}
 		},

@@ -5,13 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"tunctl/internal/agent/events"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/state"
-	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/localapi"
@@ -20,12 +19,11 @@ import (
 // server answers the requests of the local API: each becomes a call to a session, a host or the
 // agent, and events become streams.
 type server struct {
-	*shared
+	*session.Parts
 
 	paths   home.Paths
 	about   api.Agent // but whether it is paused
 	prompts *events.Prompts
-	waiters submit.Waiters
 	sizes   sync.Map           // the jobSize of each session that an assistant asked for
 	stop    context.CancelFunc // the agent
 	streams sync.Map           // the open ones: *api.OpenStream
@@ -39,7 +37,7 @@ func (a *server) routes() http.Handler {
 	mux.HandleFunc(string(api.CallLog), a.handleLog)
 	mux.HandleFunc(string(api.CallJobLog), a.handleLog)
 	mux.HandleFunc(string(api.CallStream), a.handleStream)
-	localapi.Handle(mux, api.CallUp, a.up)
+	localapi.Handle(mux, api.CallUp, a.Sessions.Up)
 	localapi.Handle(mux, api.CallDown, a.handleDown)
 	localapi.Handle(mux, api.CallAssistantUp, a.handleAssistantUp)
 	localapi.Handle(mux, api.CallAssistantDown, a.handleAssistantDown)
@@ -47,31 +45,31 @@ func (a *server) routes() http.Handler {
 	localapi.Handle(mux, api.CallExtend, a.handleExtend)
 	localapi.Handle(mux, api.CallCheck, a.handleCheck)
 	localapi.Handle(mux, api.CallRefresh, a.handleRefresh)
-	localapi.Handle(mux, api.CallReload, func(context.Context, api.None) (api.None, error) { a.hosts.Reload(); return api.None{}, nil }) // the ssh config has changed
+	localapi.Handle(mux, api.CallReload, func(context.Context, api.None) (api.None, error) { a.Hosts.Reload(); return api.None{}, nil }) // the ssh config has changed
 	localapi.Handle(mux, api.CallAttach, a.handleAttach)
-	localapi.Handle(mux, api.CallQuota, a.hosts.Quota)
+	localapi.Handle(mux, api.CallQuota, a.Hosts.Quota)
 	localapi.Handle(mux, api.CallLogin, a.handleLogin)
-	localapi.Handle(mux, api.CallLogout, func(_ context.Context, req api.LoginRequest) (api.Host, error) { return a.hosts.Logout(req.Host) })
+	localapi.Handle(mux, api.CallLogout, func(_ context.Context, req api.LoginRequest) (api.Host, error) { return a.Hosts.Logout(req.Host) })
 	localapi.Handle(mux, api.CallHistory, a.handleHistory)
 	localapi.Handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.status(), nil })
-	localapi.Handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.store.Balances(), nil })
+	localapi.Handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.Store.Balances(), nil })
 	localapi.Handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
 	localapi.HandleAt(mux, api.CallOpen, a.handleOpen)
 	localapi.HandleAt(mux, api.CallOpenEndpoint, a.handleOpen)
 	localapi.HandleAt(mux, api.CallChoices, a.handleChoices)
 	localapi.HandleAt(mux, api.CallAnswer, a.handleAnswer)
 	localapi.HandleAt(mux, api.CallScheduler, func(r *http.Request, _ api.None) (api.SchedulerResponse, error) {
-		name, err := a.hosts.Scheduler(r.Context(), r.PathValue("host"))
+		name, err := a.Hosts.Scheduler(r.Context(), r.PathValue("host"))
 		return api.SchedulerResponse{Scheduler: name}, err
 	})
 	localapi.HandleAt(mux, api.CallLook, func(r *http.Request, _ api.None) (api.Look, error) {
-		return a.hosts.Look(r.Context(), r.PathValue("host"))
+		return a.Hosts.Look(r.Context(), r.PathValue("host"))
 	})
 	localapi.HandleAt(mux, api.CallJobs, a.handleJobs)
 	localapi.HandleAt(mux, api.CallLastJobs, a.handleLastJobs)
 	localapi.HandleAt(mux, api.CallSubmit, a.handleSubmitJob)
 	localapi.HandleAt(mux, api.CallJob, func(r *http.Request, _ api.None) (api.JobResponse, error) {
-		job, err := a.hosts.Job(r.Context(), r.PathValue("host"), r.PathValue("id"))
+		job, err := a.Hosts.Job(r.Context(), r.PathValue("host"), r.PathValue("id"))
 		return api.JobResponse{Job: job}, err
 	})
 	localapi.HandleAt(mux, api.CallCancel, func(r *http.Request, _ api.None) (api.JobResponse, error) {
@@ -95,7 +93,7 @@ func (a *server) withConfig(next http.Handler) http.Handler {
 			return
 		}
 		if r.Method+" "+r.URL.Path != string(api.CallStop) {
-			a.reload()
+			a.Reload()
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -112,16 +110,16 @@ func sameFile(a, b string) bool {
 }
 
 func (a *server) handleLogin(ctx context.Context, req api.LoginRequest) (api.Host, error) {
-	a.hosts.UseEnv(req.Env)
-	h, err := a.hosts.Login(ctx, req.Host, localapi.Client(ctx))
+	a.Hosts.UseEnv(req.Env)
+	h, err := a.Hosts.Login(ctx, req.Host, localapi.Client(ctx))
 	if err == nil {
-		a.sessions.resume()
+		a.Sessions.Resume()
 	}
 	return h, err
 }
 
 func (a *server) handleHistory(context.Context, api.None) (api.HistoryResponse, error) {
-	runs, err := a.history.Runs()
+	runs, err := a.History.Runs()
 	return api.HistoryResponse{Runs: append([]api.Run{}, runs...), Weeks: state.Summarize(runs)}, err
 }
 
@@ -138,15 +136,14 @@ const waitingEvery = 20 * time.Second
 func (a *server) handleWatch(w http.ResponseWriter, r *http.Request) {
 	var still <-chan time.Time
 	if waiter := r.URL.Query().Get("waiter"); waiter != "" {
-		a.waiters.Enter(waiter)
-		defer a.waiterLeft(waiter)
-		a.pool.Waiting(true)
+		defer a.Sessions.Wait(waiter)()
+		a.Hosts.Pool.Waiting(true)
 		tick := time.NewTicker(waitingEvery)
 		defer tick.Stop()
 		still = tick.C
 	}
-	watcher := a.hub.Subscribe(localapi.Client(r.Context()), api.Answers(r.URL.Query().Get("answers")))
-	defer a.hub.Unsubscribe(watcher)
+	watcher := a.Hub.Subscribe(localapi.Client(r.Context()), api.Answers(r.URL.Query().Get("answers")))
+	defer a.Hub.Unsubscribe(watcher)
 	out := localapi.NewLines(w)
 	next := api.Event{Type: api.EventStatus, Time: time.Now()}
 	for {
@@ -164,7 +161,7 @@ func (a *server) handleWatch(w http.ResponseWriter, r *http.Request) {
 					return
 				}
 			case <-still:
-				a.pool.Waiting(false)
+				a.Hosts.Pool.Waiting(false)
 			case <-r.Context().Done():
 				return
 			}
@@ -172,42 +169,20 @@ func (a *server) handleWatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// waiterLeft ends what a command permitted, after its stream has ended.
-func (a *server) waiterLeft(name string) {
-	a.waiters.Exit(name)
-	if a.waiters.Has(name) {
-		return
-	}
-	for _, s := range a.sessions.live() {
-		s.revoke(name)
-	}
-}
-
 // status is everything the agent knows.
 func (a *server) status() api.Status {
 	agent := a.about
-	agent.Paused = a.sessions.pause.why()
-	agent.Desktop = a.hub.HasDesktop()
+	agent.Paused = a.Sessions.Paused()
+	agent.Desktop = a.Hub.HasDesktop()
 	for s := range a.streams.Range {
 		agent.Streams = append(agent.Streams, *s.(*api.OpenStream))
 	}
 	st := api.Status{
 		Version:  api.Version,
 		Agent:    &agent,
-		Config:   a.settings.Problem(),
-		Hosts:    append([]api.Host{}, a.hosts.All()...),
-		Sessions: knownSessions(a.settings.Config(), a.store, time.Now()),
-	}
-	for _, s := range a.sessions.live() {
-		now := s.Status()
-		if a.sessions.isRemoved(s) {
-			now = withUnconfiguredHint(now)
-		}
-		if i := slices.IndexFunc(st.Sessions, func(x api.Session) bool { return x.Name == s.name }); i >= 0 {
-			st.Sessions[i] = now
-		} else {
-			st.Sessions = append(st.Sessions, now)
-		}
+		Config:   a.Settings.Problem(),
+		Hosts:    append([]api.Host{}, a.Hosts.All()...),
+		Sessions: a.Sessions.All(),
 	}
 	return st
 }

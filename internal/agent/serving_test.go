@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 )
 
@@ -218,7 +218,7 @@ func TestAnEndIsToldFromOneThatAPersonAskedFor(t *testing.T) {
 func TestAJobThatWritesNothingIsCalledSilentUntilItSpeaks(t *testing.T) {
 	w := newWorld(t)
 	w.stop()
-	w.limits = func(l *agent.Limits) { l.Silent = 200 * time.Millisecond }
+	w.limits = func(l *session.Limits) { l.Silent = 200 * time.Millisecond }
 	w.start()
 	speak := filepath.Join(w.cluster.Home(), "speak")
 	script := "#!/bin/bash\n#SBATCH --output=quiet.%j.log\nuntil test -e " + speak + "; do sleep 0.05; done\necho hello\nsleep 600\n"
@@ -242,7 +242,7 @@ func TestAJobThatWritesNothingIsCalledSilentUntilItSpeaks(t *testing.T) {
 func TestAnUpAfterACancelElsewhereDoesNotCallTheOldJobReady(t *testing.T) {
 	w := newWorld(t)
 	w.stop()
-	w.limits = func(l *agent.Limits) { l.Jobs.Query = time.Hour } // the agent does not notice by itself
+	w.limits = func(l *session.Limits) { l.Jobs.Query = time.Hour } // the agent does not notice by itself
 	w.start()
 	before := w.up()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

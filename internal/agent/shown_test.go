@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"strings"
@@ -36,7 +37,7 @@ func (l *modelLaptop) cancelWithin(patience time.Duration) (api.DownResponse, er
 // moveAccount has the submissions made from another account.
 func (l *modelLaptop) moveAccount() {
 	l.m.t.Helper()
-	err := l.agent.store.Update(modelSession, func(r *state.Session) {
+	err := l.agent.Store.Update(modelSession, func(r *state.Session) {
 		for i := range r.Submissions {
 			r.Submissions = r.Submissions.Change(r.Submissions[i], func(x *state.Submission) { x.Account = "alice@old" })
 		}
@@ -64,7 +65,7 @@ func TestDownCancel(t *testing.T) {
 			l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
 			m.sleep(5 * time.Minute)
 			_, err := l.cancelWithin(time.Minute)
-			if e, ok := asAPI(err); !ok || !strings.Contains(e.Message, "job 102 and job 101 were not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
+			if e, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(e.Message, "job 102 and job 101 were not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 				m.t.Errorf("%v, hint %q", err, api.HintOf(err))
 			}
 			l.crash()
@@ -105,8 +106,8 @@ func TestDownCancel(t *testing.T) {
 			l.mustUp()
 			l.down(false)
 			l.moveAccount()
-			events := l.agent.hub.Subscribe("desktop", api.AnswersNone)
-			defer l.agent.hub.Unsubscribe(events)
+			events := l.agent.Hub.Subscribe("desktop", api.AnswersNone)
+			defer l.agent.Hub.Unsubscribe(events)
 			m.sleep(8 * time.Minute)
 			if !l.status().Pending {
 				m.t.Error("given up too early")
@@ -126,13 +127,13 @@ func TestDownCancel(t *testing.T) {
 			}
 		},
 		"ends an up that began before it": func(m *model, l *modelLaptop) {
-			s, err := l.agent.sessions.find(modelSession)
+			s, err := l.agent.Sessions.Find(modelSession)
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			began := s.downs.Load()
+			began := s.Downs()
 			l.down(true)
-			_, err = l.agent.server.upSince(context.Background(), s, began, api.UpRequest{Session: modelSession})
+			_, err = l.agent.Sessions.UpSince(context.Background(), s, began, api.UpRequest{Session: modelSession})
 			m.sleep(5 * time.Minute)
 			if err == nil || len(m.cluster.jobs) > 0 || l.status().State != api.SessionDown {
 				m.t.Errorf("%v; %d jobs; %s", err, len(m.cluster.jobs), l.status().State)
@@ -175,7 +176,7 @@ func TestJob(t *testing.T) {
 			l.mustUp()
 			l.down(false)
 			l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
-			l.agent.pool.Host("hpc").Down()
+			l.agent.Hosts.Pool.Host("hpc").Down()
 			m.sleep(time.Minute)
 			l.up()
 			if s := l.status(); s.State != api.SessionConnecting || s.LiveText() != "job 101" {

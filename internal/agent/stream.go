@@ -28,7 +28,7 @@ func (a *server) handleStream(w http.ResponseWriter, r *http.Request) {
 	}
 	var to stream.Backend
 	if err == nil {
-		a.hosts.UseEnv(req.Env)
+		a.Hosts.UseEnv(req.Env)
 		to, err = a.openStream(r.Context(), req)
 	}
 	if err != nil {
@@ -38,11 +38,11 @@ func (a *server) handleStream(w http.ResponseWriter, r *http.Request) {
 	client, err := stream.Upgrade(w, to.Notice)
 	if err != nil {
 		to.Close()
-		a.log.Error("cannot open a stream", "err", err)
+		a.Log.Error("cannot open a stream", "err", err)
 		return
 	}
-	ctx := a.ctx
-	a.work.Go(func() {
+	ctx := a.Ctx
+	a.Work.Go(func() {
 		if !req.Spare { // its client can do without it
 			open := &api.OpenStream{Kind: req.Kind, Host: req.Host, Session: req.Session}
 			a.streams.Store(open, nil)
@@ -89,23 +89,23 @@ func (a *server) openStream(ctx context.Context, req api.StreamRequest) (stream.
 // scheduler. It never brings a session up: editors and git reconnect by timers, and would
 // spend an allocation.
 func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.Backend, error) {
-	s, err := a.sessions.find(req.Session)
+	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return stream.Backend{}, err
 	}
 	which := req.Node
-	req.Session, req.Host = "", s.host()
-	if !s.hasJob() {
+	req.Session, req.Host = "", s.Host()
+	if !s.HasJob() {
 		return a.openStream(ctx, req)
 	}
-	if _, err := s.runningNodes(); err != nil {
+	if _, err := s.RunningNodes(); err != nil {
 		return stream.Backend{}, err // before anything is connected for it
 	}
 	req.Node = ""
 	if _, err := a.streamHost(ctx, req); err != nil {
 		return stream.Backend{}, err
 	}
-	nodes, err := s.runningNodes() // the job may have ended while the host was connected
+	nodes, err := s.RunningNodes() // the job may have ended while the host was connected
 	if err != nil {
 		return stream.Backend{}, err
 	}
@@ -113,7 +113,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.
 	if err != nil {
 		return stream.Backend{}, err
 	}
-	to, err := stream.Open(ctx, m, req, a.streamOptions(s.name, nodes))
+	to, err := stream.Open(ctx, m, req, a.streamOptions(s.Name, nodes))
 	if err != nil {
 		return stream.Backend{}, err
 	}
@@ -122,8 +122,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.
 	}
 	serve := to.Serve
 	to.Serve = func(ctx context.Context, client stream.Client) {
-		s.inside.Add(1)
-		defer s.inside.Add(-1)
+		defer s.Enter()()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		// When the job has ended or moved, its client would keep a connection that leads nowhere.
@@ -136,21 +135,21 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.
 // streamOptions are those of a stream on a machine, which messages call name. It is inside a job,
 // or nodes is nil.
 func (a *server) streamOptions(name string, nodes *jobnode.Run) stream.Options {
-	return stream.Options{Name: name, Nodes: nodes, KeyFile: a.paths.Gateway(), Log: a.log}
+	return stream.Options{Name: name, Nodes: nodes, KeyFile: a.paths.Gateway(), Log: a.Log}
 }
 
 // streamHost connects the host that a stream goes to.
 func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel.Host, error) {
 	up := func(h api.Host) bool { return h.Alias == req.Host && h.State == api.HostUp }
-	if req.Connected && !slices.ContainsFunc(a.pool.Hosts(), up) { // which does not add an unknown host to the pool
+	if req.Connected && !slices.ContainsFunc(a.Hosts.Pool.Hosts(), up) { // which does not add an unknown host to the pool
 		return nil, api.Errorf(api.CodeUnreachable, "not connected to %s", req.Host)
 	}
-	if err := a.hosts.Allowed(ctx, req.Host); err != nil {
+	if err := a.Hosts.Allowed(ctx, req.Host); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
-	login := a.pool.Host(req.Host)
+	login := a.Hosts.Pool.Host(req.Host)
 	switch {
 	case login.Status().State == api.HostUp:
 	case connectAtOnce(login, req):

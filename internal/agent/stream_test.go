@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/gateway"
@@ -40,7 +40,7 @@ func isDown(h api.Host) bool { return h.State == api.HostDown }
 
 func TestAStreamsConnectionToANodeEndsWithIt(t *testing.T) {
 	w := newWorld(t)
-	w.restart(config, func(l *agent.Limits) { l.Tunnel.NodeIdle = time.Nanosecond })
+	w.restart(config, func(l *session.Limits) { l.Tunnel.NodeIdle = time.Nanosecond })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	w.nodeStream(ctx)()

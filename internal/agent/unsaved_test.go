@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/configs"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/home"
 )
@@ -31,7 +31,7 @@ func (l *modelLaptop) breakState() (repair func()) {
 }
 
 func (l *modelLaptop) submissions() state.Submissions {
-	return l.agent.store.Session(modelSession).Submissions
+	return l.agent.Store.Session(modelSession).Submissions
 }
 
 func TestUnsavedSubmission(t *testing.T) {
@@ -72,7 +72,7 @@ func TestUnsavedSubmission(t *testing.T) {
 
 func TestCancelWait(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
-		if err := l.agent.store.Update(modelSession, func(r *state.Session) {
+		if err := l.agent.Store.Update(modelSession, func(r *state.Session) {
 			r.Submissions = state.Submissions{{Tag: "nb-lost", Role: state.RoleJob, Host: "hpc"}}
 		}); err != nil {
 			t.Fatal(err)
@@ -94,26 +94,30 @@ func TestCancelWait(t *testing.T) {
 
 func TestDoubtClock(t *testing.T) {
 	paths := home.In(t.TempDir())
-	a, err := New(Options{Paths: paths, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
+	a, err := New(Options{Paths: paths, Limits: session.DefaultLimits(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := home.MakePrivate(paths.State); err != nil {
 		t.Fatal(err)
 	}
-	s, sub := newSession(a.shared, configs.Session{Name: "nb"}, fromConfig, ""), state.Submission{Tag: "t", Role: state.RoleJob}
-	if err := s.record(func(r *state.Session) { r.Submissions = r.Submissions.Put(sub) }); err != nil {
+	sub := state.Submission{Tag: "t", Role: state.RoleJob, Host: "hpc"}
+	if err := a.Store.Update("nb", func(r *state.Session) { r.Submissions = r.Submissions.Put(sub) }); err != nil {
 		t.Fatal(err)
 	}
-	s.jobs.Lost(sub, errors.New("the connection is lost"))
-	if when := s.jobs.Current().When; !strings.Contains(when.String(), " m=") {
+	s, err := a.Sessions.Find("nb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Jobs.Lost(sub, errors.New("the connection is lost"))
+	if when := s.Jobs.Current().When; !strings.Contains(when.String(), " m=") {
 		t.Errorf("a clock that is set changes how long ago %s was", when)
 	}
 	withModel(t, func(m *model, l *modelLaptop) {
 		m.cluster.next = []modelSubmit{{name: "late", lost: true, appears: 8 * time.Minute}}
 		l.mustUp()
 		// An agent that is started after the clock was set forward has only the times of the file.
-		if err := l.agent.store.Update(modelSession, func(r *state.Session) {
+		if err := l.agent.Store.Update(modelSession, func(r *state.Session) {
 			r.Submissions = r.Submissions.Change(r.Submissions[0], func(x *state.Submission) {
 				x.When, x.Missed = x.When.Round(0).Add(-time.Hour), x.When.Round(0).Add(-time.Hour)
 			})

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/lab"
 )
 
 // oneAnswer is a scheduler that is queried once, before the submission.
-func oneAnswer(l *agent.Limits) {
+func oneAnswer(l *session.Limits) {
 	l.Jobs.Query, l.Jobs.QueryMin, l.Jobs.QueryAfterSubmit = time.Hour, time.Hour, 0
 }
 

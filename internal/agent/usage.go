@@ -1,16 +1,11 @@
 package agent
 
 import (
-	"context"
 	"net/http"
 	"time"
 
-	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
-	"tunctl/internal/usage"
-	"tunctl/jobwatch"
 )
 
 // handleUsage streams what the jobs of all sessions use, or that of one: first the samples
@@ -19,7 +14,7 @@ import (
 func (a *server) handleUsage(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("session")
 	if name != "" {
-		if _, err := a.sessions.find(name); err != nil {
+		if _, err := a.Sessions.Find(name); err != nil {
 			localapi.Fail(w, err)
 			return
 		}
@@ -27,20 +22,20 @@ func (a *server) handleUsage(w http.ResponseWriter, r *http.Request) {
 	known := r.URL.Query().Get("known") != ""
 	var samples chan api.Usage
 	if !known {
-		samples = a.usage.Subscribe(name)
-		defer a.usage.Unsubscribe(samples)
+		samples = a.Usage.Subscribe(name)
+		defer a.Usage.Unsubscribe(samples)
 	}
 	out := localapi.NewLines(w)
 	sent := map[string]time.Time{} // by session, when the last sample was
-	for _, s := range a.sessions.live() {
-		if name != "" && name != s.name {
+	for _, s := range a.Sessions.Live() {
+		if name != "" && name != s.Name {
 			continue
 		}
-		for _, u := range s.meter.Samples() {
+		for _, u := range s.Samples() {
 			if out.Send(u) != nil {
 				return
 			}
-			sent[s.name] = u.Time
+			sent[s.Name] = u.Time
 		}
 	}
 	if out.Flush() != nil || known { // the client knows now that the stream is open
@@ -56,95 +51,4 @@ func (a *server) handleUsage(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// measured is a session for its meter.
-type measured struct{ session *session }
-
-// Run implements usage.Source.
-func (m measured) Run() usage.Run {
-	nodes, err := m.session.runningNodes()
-	if err != nil {
-		return nil
-	}
-	return measuredRun{nodes}
-}
-
-// Traffic implements usage.Source.
-func (m measured) Traffic() (in, out, users int64) {
-	m.session.mu.Lock()
-	list := m.session.pages.forwards.Status()
-	m.session.mu.Unlock()
-	users = int64(m.session.inside.Load())
-	for _, f := range list {
-		in, out, users = in+f.BytesIn, out+f.BytesOut, users+f.Conns
-	}
-	return in, out, users
-}
-
-// IdleAfter implements usage.Source.
-func (m measured) IdleAfter() time.Duration { return m.session.Config().Idle }
-
-// PageUsed implements usage.Source.
-func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
-	m.session.mu.Lock()
-	r := m.session.pages.route
-	m.session.mu.Unlock()
-	if r == nil {
-		return time.Time{}, nil
-	}
-	return r.LastUsed(ctx)
-}
-
-// SetIdle implements usage.Source. The notice follows the state that says so: without that, it is
-// withdrawn.
-func (m measured) SetIdle(text string) {
-	idle := text != ""
-	if m.session.Facts().Idle != idle {
-		m.session.Change(func(f *facts.Facts) { f.Idle = idle })
-	}
-	if idle {
-		m.session.Notify(api.NoticeIdle, text)
-	}
-}
-
-// measuredRun is a run of a session's job for its meter.
-type measuredRun struct{ nodes *jobnode.Run }
-
-// Job implements usage.Run.
-func (r measuredRun) Job() api.Job { return r.nodes.Job() }
-
-// ID implements usage.Run.
-func (r measuredRun) ID() string { return r.nodes.ID() }
-
-// Nodes implements usage.Run.
-func (r measuredRun) Nodes() int { return len(jobwatch.Nodes(r.nodes.Job())) }
-
-// Connected implements usage.Run.
-func (r measuredRun) Connected() bool {
-	h := r.nodes.Host.Status()
-	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
-}
-
-// CanEnter implements usage.Run: into a job that has steps, or on a host without a scheduler.
-func (r measuredRun) CanEnter(ctx context.Context) (bool, error) {
-	jobs := r.nodes.Jobs
-	_, err := jobs.Scheduler(ctx)
-	return jobs.HasSteps(ctx) || jobs.JobsAreProcesses(ctx), err
-}
-
-// Machine implements usage.Run.
-func (r measuredRun) Machine(ctx context.Context) (usage.Machine, error) {
-	return r.nodes.Machine(ctx, "")
-}
-
-// Counted implements usage.Run.
-func (r measuredRun) Counted(ctx context.Context) (usage.Reading, error) {
-	job := r.nodes.Job()
-	counted, err := r.nodes.Jobs.Usage(ctx, job.Ref())
-	reading := usage.Reading{Clock: counted.Elapsed, CPU: counted.CPU, CPUs: counted.CPUs, Memory: counted.Memory, MemoryLimit: counted.MemoryLimit}
-	if reading.Clock == 0 && !job.Start.IsZero() {
-		reading.Clock = max(0, counted.At.Sub(job.Start))
-	}
-	return reading, err
 }

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 )
 
@@ -46,7 +47,7 @@ func (g *workday) look(session string) func() []api.Usage {
 // runningWorkday is a working day of a user whose jobs all run from the start, without random intervals.
 func runningWorkday(t *testing.T) *workday {
 	t.Helper()
-	limits := DefaultLimits()
+	limits := session.DefaultLimits()
 	limits.Jobs.Jitter = 0
 	g := workdayWith(t, limits)
 	for _, h := range g.hosts {
@@ -160,7 +161,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 		if alpha.readings != was {
 			t.Errorf("%d readings after that", alpha.readings-was)
 		}
-		if n := len(g.agent.sessions.byName["alpha-0"].meter.Samples()); n > int(time.Hour/(20*time.Second))+1 {
+		if n := len(g.session("alpha-0").Samples()); n > int(time.Hour/(20*time.Second))+1 {
 			t.Errorf("%d samples are kept", n)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 )
 
@@ -30,7 +30,7 @@ func TestAHostIsDialledAgainSoonForWhoeverWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.stop()
-			w.limits = func(l *agent.Limits) {
+			w.limits = func(l *session.Limits) {
 				l.Tunnel.RetryMin, l.Tunnel.RetryMax = time.Hour, time.Hour
 				l.Tunnel.StableAfter = time.Nanosecond
 				l.Tunnel.InUse = time.Nanosecond // nobody waits just because the page was in use

@@ -18,6 +18,7 @@ import (
 
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/forwards"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
@@ -48,10 +49,10 @@ const (
 
 func newWorkday(t *testing.T) *workday {
 	t.Helper()
-	return workdayWith(t, DefaultLimits())
+	return workdayWith(t, session.DefaultLimits())
 }
 
-func workdayWith(t *testing.T, limits Limits) *workday {
+func workdayWith(t *testing.T, limits session.Limits) *workday {
 	t.Helper()
 	dir := t.TempDir()
 	keyFile, key := sshtest.NewKeyFile(t)
@@ -93,25 +94,35 @@ func workdayWith(t *testing.T, limits Limits) *workday {
 }
 
 // start runs the agent without its socket, which would hold the simulated clock.
-func (g *workday) start(paths home.Paths, sshConfig string, limits Limits) {
+func (g *workday) start(paths home.Paths, sshConfig string, limits session.Limits) {
 	g.t.Helper()
 	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: simNetwork(g.hosts)})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.agent = a
-	a.ctx, a.server.stop = context.WithCancel(context.Background())
-	a.hosts.Start(a.ctx, &a.work)
-	person := a.hub.Subscribe("", api.AnswersDesktop)
-	a.work.Go(func() { g.answer(person) })
+	a.Ctx, a.server.stop = context.WithCancel(context.Background())
+	a.Hosts.Start(a.Ctx, &a.Work)
+	person := a.Hub.Subscribe("", api.AnswersDesktop)
+	a.Work.Go(func() { g.answer(person) })
 	g.t.Cleanup(func() {
 		a.server.stop()
-		a.hub.Close()
-		a.work.Wait()
+		a.Hub.Close()
+		a.Work.Wait()
 	})
 }
 
 // answer enters a code for every question.
+// session is one of its sessions.
+func (g *workday) session(name string) *session.Session {
+	g.t.Helper()
+	s, err := g.agent.Sessions.Find(name)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return s
+}
+
 func (g *workday) answer(person *events.Subscriber) {
 	for e := range person.C {
 		if e.Type == api.EventNotice {
@@ -132,11 +143,11 @@ func (g *workday) answer(person *events.Subscriber) {
 // would hold the simulated clock.
 func (g *workday) up(only ...string) {
 	g.t.Helper()
-	for _, c := range g.agent.settings.Config().Sessions {
+	for _, c := range g.agent.Settings.Config().Sessions {
 		if len(only) > 0 && !slices.Contains(only, c.Name) {
 			continue
 		}
-		s, err := g.agent.sessions.find(c.Name)
+		s, err := g.agent.Sessions.Find(c.Name)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -149,10 +160,8 @@ func (g *workday) up(only ...string) {
 		if c.Job == "" {
 			open = &forwards.Forward{Spec: c.Forward[0], Local: l}
 		}
-		s.mu.Lock() // its host may have changed already
-		s.pages.forwards, s.pages.host = forwards.New(g.t.Context(), open), s.cfg.Host
-		s.mu.Unlock()
-		if _, err := g.agent.server.up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
+		s.UseForwards(forwards.New(g.t.Context(), open))
+		if _, err := g.agent.Sessions.Up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
 			g.t.Fatal(err)
 		}
 	}
@@ -161,7 +170,7 @@ func (g *workday) up(only ...string) {
 // login is what the person does when a host waits for them.
 func (g *workday) login() {
 	for _, name := range g.names {
-		if g.agent.pool.Host(name).Status().State == api.HostNeedsLogin {
+		if g.agent.Hosts.Pool.Host(name).Status().State == api.HostNeedsLogin {
 			_, _ = g.agent.server.handleLogin(g.t.Context(), api.LoginRequest{Host: name}) // its result shows in the counts
 		}
 	}
@@ -186,7 +195,7 @@ func (g *workday) roam() {
 	for _, h := range g.hosts {
 		h.unreachable(nil)
 	}
-	g.agent.pool.NetworkChanged()
+	g.agent.Hosts.Pool.NetworkChanged()
 }
 
 // day is a working day.
@@ -229,7 +238,7 @@ func (g *workday) day() {
 
 // limit is the most of a use in an hour that docs/cluster.md allows.
 func (g *workday) limit(h *simHost, what string, hour int) int {
-	l := DefaultLimits()
+	l := session.DefaultLimits()
 	reconnects := h.uses[simUse{"logins", hour}]
 	sessions := 2
 	switch what {
@@ -272,7 +281,7 @@ func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
 
 // check compares what the hosts have seen with the limits.
 func (g *workday) check() {
-	l := DefaultLimits()
+	l := session.DefaultLimits()
 	for _, name := range g.names {
 		h := g.hosts[name]
 		h.mu.Lock()

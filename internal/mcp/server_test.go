@@ -20,6 +20,7 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/wait"
@@ -87,7 +88,7 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) startAgent() {
 	d.t.Helper()
 	a, err := agent.New(agent.Options{
-		Paths: d.paths, Version: "test", SSHConfig: d.cluster.SSHConfig(), Limits: agent.PracticeLimits(), Log: slog.New(slog.DiscardHandler),
+		Paths: d.paths, Version: "test", SSHConfig: d.cluster.SSHConfig(), Limits: session.PracticeLimits(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		d.t.Fatal(err)

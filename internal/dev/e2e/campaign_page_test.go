@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 )
 
 var update = flag.Bool("update", false, "write "+faultPage)
@@ -107,7 +107,7 @@ var columns = []string{"Fault", "State", "Shown", "Within", "Recovers", "Ready a
 
 // cells are what the code's table says of a fault.
 func (f fault) cells() []string {
-	limits := agent.DefaultLimits()
+	limits := session.DefaultLimits()
 	state := cmp.Or(string(f.state), "–")
 	if f.code != "" {
 		state += " (" + string(f.code) + ")"

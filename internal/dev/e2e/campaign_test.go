@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 )
@@ -148,7 +148,7 @@ func (c *campaign) run(f fault) result {
 	mark := c.seen.mark()
 	c.began = time.Now()
 	f.inflict(c)
-	shown, after := c.await(mark, f.within(agent.PracticeLimits())+slack, f.String(), f.shown)
+	shown, after := c.await(mark, f.within(session.PracticeLimits())+slack, f.String(), f.shown)
 	if f.state == "" {
 		c.statusSays(f.cause)
 	}
@@ -159,7 +159,7 @@ func (c *campaign) run(f fault) result {
 	}
 	limit := slack
 	if f.again != nil {
-		limit += f.again(agent.PracticeLimits())
+		limit += f.again(session.PracticeLimits())
 	}
 	now, at := c.awaitReady(after, limit, f.moved)
 	if c.after != nil {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tunctl/internal/agent"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/ctxtime"
@@ -191,7 +192,7 @@ func (r *running) stop() {
 // ends with its input.
 func serveAgent(args []string) error {
 	debug.SetGCPercent(tunnel.GCPercent) // as the agent does
-	limits := agent.DefaultLimits()
+	limits := session.DefaultLimits()
 	// As for connections that have stood for a while, which a bench has no time for.
 	limits.Tunnel.StableAfter, limits.Tunnel.LoginSpacing = time.Millisecond, time.Millisecond
 	a, err := agent.New(agent.Options{

@@ -1,12 +1,14 @@
-package agent
+package session
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
@@ -43,16 +45,16 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 
 // permittedSession is a session with a try under way whose permission ends by itself, until
 // the test is over.
-func permittedSession(t *testing.T) (*session, *attempt) {
+func permittedSession(t *testing.T) (*Session, *attempt) {
 	t.Helper()
 	s := quietSession(t)
 	r := &attempt{session: s, done: make(chan struct{})}
 	s.attempt, s.facts.Answers = r, false
-	t.Cleanup(func() { close(r.done); s.agent.work.Wait() })
+	t.Cleanup(func() { close(r.done); s.parts.Work.Wait() })
 	return s, r
 }
 
-func (s *session) grant(waiter string) {
+func (s *Session) grant(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attempt.grantLocked(waiter)
@@ -88,15 +90,38 @@ func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	}
 }
 
+func TestPermitOfTheNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := permittedSession(t)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		s.parts.Ctx, s.cfg.App, r.host = ctx, configs.ShellApp, s.parts.Hosts.Pool.Host("narval") // it listens nowhere
+		s.grant("patient")
+		r.host.Want() // which nobody dials
+		r.finish(api.Errorf(api.CodeJobEnded, "it has just ended"))
+		if s.attempt == r || !s.InProgress() || !permitted(s) {
+			t.Fatalf("another attempt: %v, permitted %v", s.attempt != r, permitted(s))
+		}
+		time.Sleep(DefaultLimits().Permit + time.Minute)
+		synctest.Wait()
+		if permitted(s) || s.requestedBy() != byAgent || s.Status().MaySubmit {
+			t.Error("the permission has not ended")
+		}
+		if !s.InProgress() {
+			t.Errorf("its attempt has ended: %+v", s.Saved().Failure)
+		}
+	})
+}
+
 // permitted reports whether the session's job may be submitted.
-func permitted(s *session) bool {
+func permitted(s *Session) bool {
 	known := s.Facts()
 	return known.Permit.Live(time.Now())
 }
 
 // bareShared is an agent without parts.
-func bareShared() *shared {
-	a := &shared{limits: DefaultLimits(), store: &state.Store{}}
-	a.sessions = newRegistry(a)
+func bareShared() *Parts {
+	a := &Parts{Limits: DefaultLimits(), Store: &state.Store{}}
+	NewRegistry(a)
 	return a
 }

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // attempt is one attempt to bring a session up and keep it up.
 type attempt struct {
-	session *session
+	session *Session
 	host    *tunnel.Host
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -29,11 +29,11 @@ type attempt struct {
 // launchLocked begins an attempt.
 func (r *attempt) launchLocked() {
 	s := r.session
-	ctx, cancel := context.WithCancel(s.agent.ctx)
+	ctx, cancel := context.WithCancel(s.parts.Ctx)
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
-	s.agent.work.Go(func() { s.meter.Serve(ctx) })
-	s.agent.work.Go(func() {
+	s.parts.Work.Go(func() { s.meter.Serve(ctx) })
+	s.parts.Work.Go(func() {
 		defer r.dropFailed() // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
@@ -51,7 +51,7 @@ func (r *attempt) finish(err error) {
 		return // taken down meanwhile
 	}
 	s.attempt = nil
-	if s.agent.ctx.Err() != nil {
+	if s.parts.Ctx.Err() != nil {
 		return // the agent stops: the session is still wanted
 	}
 	failure := api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
@@ -80,7 +80,7 @@ func (r *attempt) grantLocked(waiter string) {
 	if s.byJob() || !s.hasJobLocked() {
 		return
 	}
-	s.facts.Permit.Grant(waiter, s.agent.limits.Permit)
+	s.facts.Permit.Grant(waiter, s.parts.Limits.Permit)
 	r.expireLocked()
 }
 
@@ -88,7 +88,7 @@ func (r *attempt) grantLocked(waiter string) {
 func (r *attempt) expireLocked() {
 	s := r.session
 	end := s.facts.Permit.End()
-	s.agent.work.Go(func() {
+	s.parts.Work.Go(func() {
 		for time.Now().Before(end) {
 			select {
 			case <-ctxtime.WallTimer(end):
@@ -103,7 +103,7 @@ func (r *attempt) expireLocked() {
 }
 
 // revoke ends the permission of a command that no longer waits.
-func (s *session) revoke(waiter string) {
+func (s *Session) Revoke(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt != nil && s.facts.Permit.Revoke(waiter) {
@@ -119,11 +119,11 @@ func (r *attempt) lapseLocked() {
 		return // of an earlier attempt, used, or still valid
 	}
 	r.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
-	s.agent.log.Info("nobody waits for the job any more: it will not be submitted", "session", s.name)
+	s.parts.Log.Info("nobody waits for the job any more: it will not be submitted", "session", s.Name)
 	s.enterLocked()
 }
 
 // wouldSubmitLocked reports whether the session needs a submission to get a job.
-func (s *session) wouldSubmitLocked() bool {
+func (s *Session) wouldSubmitLocked() bool {
 	return s.facts.Job() == nil && !facts.IsLive(s.facts.Saved.Current().Job) && s.cfg.Submit != ""
 }

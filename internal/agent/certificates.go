@@ -8,12 +8,6 @@ import (
 	"tunctl/tunnel"
 )
 
-// Notify publishes a notice about the session.
-func (s *session) Notify(kind api.NoticeKind, text string) {
-	s.agent.log.Info("notice", "session", s.name, "text", text)
-	s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: kind, Session: s.name, Text: text}})
-}
-
 // certificates reports each login certificate that expires soon, once. Hosts change one
 // at a time, so it needs no lock.
 type certificates struct{ reported map[string]time.Time }

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/ledger"
+	"tunctl/internal/agent/logs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -40,17 +41,17 @@ const (
 	adhoc                    // forwards that are in no config: they end with its down
 )
 
-// session is what a person brings up by name, from up to down.
-type session struct {
-	agent  *shared
-	name   string
+// Session is what a person brings up by name, from up to down.
+type Session struct {
+	parts  *Parts
+	Name   string
 	acting sync.Mutex   // one start or stop at a time
 	downs  atomic.Int64 // how often it was taken down: a request from before one is over
 	origin origin
-	of     string // the session of the config that this one is a second of; "" if it is none
+	Of     string // the session of the config that this one is a second of; "" if it is none
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
-	jobs       *ledger.Ledger
+	Jobs       *ledger.Ledger
 	meter      *usage.Meter                // measures what its job uses
 	inside     atomic.Int32                // how many shells, editors and copies are inside its job
 	nodes      atomic.Pointer[jobnode.Run] // of the job, while it is followed
@@ -66,27 +67,27 @@ type session struct {
 	observed map[observation]*jobwatch.Watch
 }
 
-func newSession(a *shared, cfg configs.Session, from origin, of string) *session {
-	s := &session{agent: a, name: cfg.Name, origin: from, of: of, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
-	s.jobs = ledger.New(ledger.Session{Name: s.name, Of: of, OneJob: s.byJob()}, s, a.ledgerOptions())
-	rec := a.store.Session(cfg.Name)
+func newSession(a *Parts, cfg configs.Session, from origin, of string) *Session {
+	s := &Session{parts: a, Name: cfg.Name, origin: from, Of: of, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
+	s.Jobs = ledger.New(ledger.Session{Name: s.Name, Of: of, OneJob: s.byJob()}, s, a.ledgerOptions())
+	rec := a.Store.Session(cfg.Name)
 	s.facts = facts.Facts{Name: cfg.Name, Saved: rec, Host: api.Host{Alias: cfg.Host}}
 	s.current = lastKnown(cfg, rec, time.Now())
-	s.meter = usage.NewMeter(s.name, measured{s}, a.usage, a.limits.Usage, a.log)
+	s.meter = usage.NewMeter(s.Name, measured{s}, a.Usage, a.Limits.Usage, a.Log)
 	return s
 }
 
 // config is the session's config as it was taken for the attempt in progress.
-func (s *session) Config() configs.Session {
+func (s *Session) Config() configs.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cfg
 }
 
-func (s *session) host() string { return s.Config().Host }
+func (s *Session) Host() string { return s.Config().Host }
 
 // status is the session with its current counters.
-func (s *session) Status() api.Session {
+func (s *Session) Status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
@@ -103,35 +104,42 @@ func (s *session) Status() api.Session {
 }
 
 // Idle is how long a job was not used.
-func (s *session) Idle(ref string) time.Duration { return s.meter.IdleTime(ref) }
+func (s *Session) Idle(ref string) time.Duration { return s.meter.IdleTime(ref) }
 
 // start brings the session up unless an attempt is in progress. With permits, a job may be
 // submitted, for the command that waits, if any, and with the choices of the plan, if any. The client, if
 // any, gets the questions of a login. It returns the state right after; events older than at are
 // about the time before.
-func (s *session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
+func (s *Session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	return s.startActing(who, permits, waiter, client, plan)
 }
 
+// StartFor starts the session for a client of the user, without a submission.
+func (s *Session) StartFor(client string) api.UpResponse {
+	now, at := s.start(byPerson, false, "", client, submit.Plan{})
+	s.parts.Sessions.Resume()
+	return api.UpResponse{Session: now, At: at}
+}
+
 // startUnlessDown is start for a person whose request began when the session had been taken down so
 // often: a down since then ends the request.
-func (s *session) startUnlessDown(downs int64, permits bool, waiter, client string, plan submit.Plan) (api.UpResponse, error) {
+func (s *Session) startUnlessDown(downs int64, permits bool, waiter, client string, plan submit.Plan) (api.UpResponse, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	if s.downs.Load() != downs {
-		return api.UpResponse{}, api.Errorf(api.CodeFailed, "%s was taken down meanwhile", s.name).
-			WithHint("`tunctl up %s` starts it", s.name)
+		return api.UpResponse{}, api.Errorf(api.CodeFailed, "%s was taken down meanwhile", s.Name).
+			WithHint("`tunctl up %s` starts it", s.Name)
 	}
 	now, at := s.startActing(byPerson, permits, waiter, client, plan)
 	return api.UpResponse{Session: now, At: at}, nil
 }
 
-func (s *session) startActing(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
-	s.agent.sessions.keep(s)
+func (s *Session) startActing(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
+	s.parts.Sessions.keep(s)
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil })
-	host := s.agent.pool.Host(s.host())
+	host := s.parts.Hosts.Pool.Host(s.Host())
 	connectFor(host, who, client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +180,7 @@ func connectFor(host *tunnel.Host, who requester, client string) {
 }
 
 // inProgress reports whether an attempt is in progress.
-func (s *session) InProgress() bool {
+func (s *Session) InProgress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempt != nil
@@ -180,7 +188,7 @@ func (s *session) InProgress() bool {
 
 // reconfigure takes the current settings from the config, unless an attempt is in
 // progress.
-func (s *session) reconfigure() {
+func (s *Session) Reconfigure() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt == nil {
@@ -190,51 +198,51 @@ func (s *session) reconfigure() {
 
 // reconfigureLocked takes the current settings from the config, and reports whether the
 // host is another.
-func (s *session) reconfigureLocked() bool {
+func (s *Session) reconfigureLocked() bool {
 	was := s.cfg.Host
 	s.cfg = s.configuredLocked()
 	return s.cfg.Host != was
 }
 
 // configuredLocked are the session's settings as the config has them now.
-func (s *session) configuredLocked() configs.Session {
-	cfg, ok := s.agent.settings.Config().Session(cmp.Or(s.of, s.name))
+func (s *Session) configuredLocked() configs.Session {
+	cfg, ok := s.parts.Settings.Config().Session(cmp.Or(s.Of, s.Name))
 	if !ok || s.origin != fromConfig && s.origin != second {
 		return s.cfg
 	}
 	if s.origin == second {
-		cfg = secondConfig(cfg, s.name)
+		cfg = secondConfig(cfg, s.Name)
 	}
 	return cfg
 }
 
 // warningsLocked say what a user should know about a session that is up.
-func (s *session) warningsLocked(now api.Session) (texts []string) {
+func (s *Session) warningsLocked(now api.Session) (texts []string) {
 	if !now.IsUp() {
 		return nil
 	}
-	if text := s.agent.store.FullText(s.cfg.Host); text != "" {
+	if text := s.parts.Store.FullText(s.cfg.Host); text != "" {
 		texts = append(texts, text)
 	}
 	if now.RunsJob() && s.facts.FullDisk {
 		texts = append(texts, fmt.Sprintf("the log of job %s says that a disk or your quota on %s is full: free disk space; `tunctl quota %[2]s` shows your usage", now.Job.ID, s.cfg.Host))
 	}
 	if s.attempt != nil && !reflect.DeepEqual(s.cfg, s.configuredLocked()) {
-		texts = append(texts, fmt.Sprintf("[session.%s] was edited while %s was up: `tunctl down %[2]s`, then `tunctl up %[2]s` uses the new settings; a job that runs keeps its own", cmp.Or(s.of, s.name), s.name))
+		texts = append(texts, fmt.Sprintf("[session.%s] was edited while %s was up: `tunctl down %[2]s`, then `tunctl up %[2]s` uses the new settings; a job that runs keeps its own", cmp.Or(s.Of, s.Name), s.Name))
 	}
 	return texts
 }
 
 // newAttemptLocked prepares an attempt with the current config. Without a person it can
 // only find an existing job.
-func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client string) *attempt {
+func (s *Session) newAttemptLocked(host *tunnel.Host, who requester, client string) *attempt {
 	if s.reconfigureLocked() {
-		host = s.agent.pool.Host(s.cfg.Host)
+		host = s.parts.Hosts.Pool.Host(s.cfg.Host)
 		connectFor(host, who, client)
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{
-		Name: s.name, Saved: s.saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.agent.limits.Remind,
+		Name: s.Name, Saved: s.Saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.parts.Limits.Remind,
 		Permit: s.facts.Permit, Asked: s.facts.Asked,
 	}
 	s.facts.Served = who == byAgent && s.facts.Saved.Current().Served // clients wait for it, as after a lost connection
@@ -242,7 +250,7 @@ func (s *session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 }
 
 // requestedBy is who asked for the attempt in progress.
-func (s *session) requestedBy() requester {
+func (s *Session) requestedBy() requester {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempt == nil {
@@ -253,33 +261,48 @@ func (s *session) requestedBy() requester {
 
 // byJob reports whether the session is for one job, which is recognised by its ID alone, and
 // never replaced by a submission.
-func (s *session) byJob() bool { return s.origin == attached || s.origin == orphaned }
+func (s *Session) byJob() bool { return s.origin == attached || s.origin == orphaned }
 
-func (s *session) hasJobLocked() bool { return s.byJob() || s.cfg.Job != "" || s.cfg.Submit != "" }
+func (s *Session) hasJobLocked() bool { return s.byJob() || s.cfg.Job != "" || s.cfg.Submit != "" }
 
 // hasPageLocked reports whether the session's job serves a page.
-func (s *session) hasPageLocked() bool { return s.hasJobLocked() && s.cfg.App != configs.ShellApp }
+func (s *Session) hasPageLocked() bool { return s.hasJobLocked() && s.cfg.App != configs.ShellApp }
 
-func (s *session) hasJob() bool {
+func (s *Session) HasJob() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hasJobLocked()
 }
 
-// onlyForwardsError is the error for the job or the page of a session without them.
-func onlyForwardsError(session string) *api.Error {
+// OnlyForwards is the error for the job or the page of a session without them.
+func OnlyForwards(session string) *api.Error {
 	return api.Errorf(api.CodeUsage, "session %s has only forwards: no job and no page", session).
 		WithHint("`tunctl status %s` shows where it listens", session)
 }
 
+// Downs is how often the session was taken down.
+func (s *Session) Downs() int64 { return s.downs.Load() }
+
+// Samples are what its job used in the last hour.
+func (s *Session) Samples() []api.Usage { return s.meter.Samples() }
+
+// Enter says that a shell, an editor or a copy is inside the job, until the function that it returns is called.
+func (s *Session) Enter() (leave func()) {
+	s.inside.Add(1)
+	return func() { s.inside.Add(-1) }
+}
+
+// Nodes are those of the job, while it is followed; nil if it is not.
+func (s *Session) Nodes() *jobnode.Run { return s.nodes.Load() }
+
 // stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
 // first, so that an up need not wait for the end, and no interruption loses it.
-func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
+func (s *Session) Stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
 	s.downs.Add(1)
 	s.halt()
-	s.jobs.BeginDown()
-	s.Change(func(f *facts.Facts) { *f = facts.Facts{Name: s.name, Host: f.Host} })
+	s.Jobs.BeginDown()
+	s.Change(func(f *facts.Facts) { *f = facts.Facts{Name: s.Name, Host: f.Host} })
 	_ = s.record(func(r *state.Session) {
 		r.Wanted, r.Failure, r.Added, r.Opened = false, nil, nil, nil
 		if cancel {
@@ -291,16 +314,16 @@ func (s *session) stop(ctx context.Context, cancel bool) (api.Session, error) {
 	if !cancel {
 		return s.Status(), nil
 	}
-	defer signal(s.agent.unsettled) // what could not be ended now
+	defer signal(s.parts.unsettled) // what could not be ended now
 	err := s.recoverToEnd(ctx)
 	if err == nil {
-		err = s.jobs.End(ctx)
+		err = s.Jobs.End(ctx)
 	}
-	return s.jobs.WithEnded(s.Status()), err
+	return s.Jobs.WithEnded(s.Status()), err
 }
 
 // halt ends the attempt in progress and closes the listeners, except for an open tab of its page.
-func (s *session) halt() {
+func (s *Session) halt() {
 	s.mu.Lock()
 	s.facts.Started = false
 	s.enterLocked()
@@ -311,23 +334,23 @@ func (s *session) halt() {
 		r.cancel()
 		<-r.done // every wait of the attempt has its ctx
 	}
-	s.agent.kept.Keep(s.agent.ctx, open, options)
+	s.parts.Kept.Keep(s.parts.Ctx, open, options)
 }
 
 // known are the facts as they are now.
-func (s *session) Facts() facts.Facts {
+func (s *Session) Facts() facts.Facts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.facts
 }
 
 // show says what happens within the session's state.
-func (s *session) show(format string, args ...any) {
+func (s *Session) show(format string, args ...any) {
 	s.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
 }
 
 // change changes facts, and enters the state that follows from all of them.
-func (s *session) Change(apply func(*facts.Facts)) {
+func (s *Session) Change(apply func(*facts.Facts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	apply(&s.facts)
@@ -337,22 +360,22 @@ func (s *session) Change(apply func(*facts.Facts)) {
 // record is the one writer of what survives a restart, once a session exists, and enters the state
 // that follows from it. If the file cannot be written, the session continues and says so; a caller
 // that must not continue checks the error.
-func (s *session) record(change func(*state.Session)) error {
+func (s *Session) record(change func(*state.Session)) error {
 	return s.Record(func(*facts.Facts) {}, change)
 }
 
 // Record changes facts too, in the same step.
-func (s *session) Record(apply func(*facts.Facts), change func(*state.Session)) error {
+func (s *Session) Record(apply func(*facts.Facts), change func(*state.Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	apply(&s.facts)
 	return s.recordLocked(change)
 }
 
-func (s *session) recordLocked(change func(*state.Session)) error {
-	err := s.agent.store.Update(s.name, change)
+func (s *Session) recordLocked(change func(*state.Session)) error {
+	err := s.parts.Store.Update(s.Name, change)
 	if err != nil {
-		s.agent.log.Error("cannot save the session", "session", s.name, "err", err)
+		s.parts.Log.Error("cannot save the session", "session", s.Name, "err", err)
 	}
 	s.facts.Unsaved = err
 	s.enterLocked()
@@ -360,17 +383,17 @@ func (s *session) recordLocked(change func(*state.Session)) error {
 }
 
 // saved is what is remembered of the session.
-func (s *session) saved() state.Session { return s.agent.store.Session(s.name) }
+func (s *Session) Saved() state.Session { return s.parts.Store.Session(s.Name) }
 
 // enterLocked is the one place that enters a state: it sets since when and why,
 // publishes the state, and opens or closes the forwards accordingly.
-func (s *session) enterLocked() {
-	if s.agent.sessions.isReplaced(s) {
+func (s *Session) enterLocked() {
+	if s.parts.Sessions.isReplaced(s) {
 		return // what comes late would be shown as that of the other one
 	}
 	now := time.Now()
 	maySubmit := s.cfg.Submit != "" && s.facts.Permit.Live(now)
-	s.facts.Listeners, s.facts.Saved = s.pages.forwards.HostListeners(), s.saved()
+	s.facts.Listeners, s.facts.Saved = s.pages.forwards.HostListeners(), s.Saved()
 	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
 	v := s.facts.Derive(now)
 	if v.State == api.SessionReady {
@@ -378,7 +401,7 @@ func (s *session) enterLocked() {
 		s.facts.EndPermit() // its job answers
 	}
 	next := api.Session{
-		Name: s.name, Host: s.cfg.Host, App: s.cfg.App, Of: s.of, With: s.facts.Choices(), Recent: s.recentChoices(),
+		Name: s.Name, Host: s.cfg.Host, App: s.cfg.App, Of: s.Of, With: s.facts.Choices(), Recent: s.RecentChoices(),
 		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
 		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Cancelled(),
 		MaySubmit: maySubmit && v.State != api.SessionReady,
@@ -400,7 +423,7 @@ func (s *session) enterLocked() {
 	to.Why = s.facts.Reason(v, next.Since, now)
 	s.pages.forwards.Lead(to)
 	if s.pages.forwards == nil {
-		s.agent.kept.Explain(s.name, to.Why)
+		s.parts.Kept.Explain(s.Name, to.Why)
 	}
 	next.Endpoints, next.Websockets = s.pages.endpoints(), s.websocketsLocked()
 	page := s.pages.forwards.OfPage("")
@@ -420,14 +443,14 @@ func (s *session) enterLocked() {
 	}
 	next.Forwards = s.pages.forwards.Status()
 	if next.State != s.current.State {
-		s.agent.log.Info("session", "name", s.name, "state", next.State, "cause", api.WithoutLogin(next.Cause))
+		s.parts.Log.Info("session", "name", s.Name, "state", next.State, "cause", api.WithoutLogin(next.Cause))
 	}
 	s.current = next
 	published := next
-	s.agent.hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
+	s.parts.Hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
-func (s *session) redactLocked(text string) string {
+func (s *Session) redactLocked(text string) string {
 	var tokens []api.Secret
 	if s.facts.Endpoint != nil {
 		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
@@ -436,7 +459,7 @@ func (s *session) redactLocked(text string) string {
 }
 
 // caughtUp reports whether the session shows its job as the scheduler last reported it.
-func (s *session) caughtUp() bool {
+func (s *Session) CaughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.endUnrecordedLocked() {
@@ -449,4 +472,16 @@ func (s *session) caughtUp() bool {
 	reported := s.watch.Job()
 	reported.Seen = job.Seen
 	return reported.ID != job.ID || reported.State == api.JobUnknown || !reported.State.Ended() && reflect.DeepEqual(reported, *job)
+}
+
+// log is where the log of the session's job is.
+func (s *Session) JobLog() logs.Log {
+	cfg := s.Config()
+	return logs.Of(cfg, s.parts.Hosts.Pool.Host(cfg.Host))
+}
+
+// Notify publishes a notice about the session.
+func (s *Session) Notify(kind api.NoticeKind, text string) {
+	s.parts.Log.Info("notice", "session", s.Name, "text", text)
+	s.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: kind, Session: s.Name, Text: text}})
 }

@@ -1,10 +1,10 @@
-package agent
+package session
 
 import "testing"
 
 func TestASessionThatIsTakenDownWhileItStartsDoesNotListen(t *testing.T) {
 	s := quietSession(t)
-	s.agent.ctx = t.Context()
+	s.parts.Ctx = t.Context()
 	s.halt() // comes between the start of the attempt and its first steps
 	if err := s.listen(t.Context()); err == nil {
 		t.Error("it listens all the same")
@@ -26,8 +26,8 @@ func TestListeners(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := quietSession(t)
-			s.agent.ctx, s.cfg.Host = t.Context(), "old"
-			if err := s.holdPort(); err != nil {
+			s.parts.Ctx, s.cfg.Host = t.Context(), "old"
+			if err := s.HoldPort(); err != nil {
 				t.Fatal(err)
 			}
 			open := s.pages.forwards

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 const heldNotice = time.Minute
 
 // HeldChanged shows that what runs inside the job waits for a connection, has continued or was lost.
-func (s *session) HeldChanged() {
+func (s *Session) HeldChanged() {
 	s.Change(func(*facts.Facts) {})
 	nodes := s.nodes.Load()
 	if nodes == nil {
@@ -22,14 +22,14 @@ func (s *session) HeldChanged() {
 	}
 	h := nodes.Held()
 	if h != nil && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
-		s.Notify("", s.name+": "+words.HeldOver(*h))
+		s.Notify("", s.Name+": "+words.HeldOver(*h))
 	}
 }
 
 // Machine returns a node of the session's running job, as [jobnode.Run.Machine] does. It never
 // brings a session up: the error says why there is no node, and what to run.
-func (s *session) Machine(ctx context.Context, which string) (jobnode.Machine, error) {
-	nodes, err := s.runningNodes()
+func (s *Session) Machine(ctx context.Context, which string) (jobnode.Machine, error) {
+	nodes, err := s.RunningNodes()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *session) Machine(ctx context.Context, which string) (jobnode.Machine, e
 }
 
 // runningNodes are the nodes of the session's job, if it runs.
-func (s *session) runningNodes() (*jobnode.Run, error) {
+func (s *Session) RunningNodes() (*jobnode.Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if nodes := s.nodes.Load(); nodes != nil {
@@ -49,7 +49,7 @@ func (s *session) runningNodes() (*jobnode.Run, error) {
 }
 
 // notRunningLocked says why nothing runs inside the session's job, and what to run.
-func (s *session) notRunningLocked() *api.Error {
+func (s *Session) notRunningLocked() *api.Error {
 	start := facts.StartAgain(s.cfg)
 	if s.byJob() {
 		start = facts.StartedByHand
@@ -58,10 +58,10 @@ func (s *session) notRunningLocked() *api.Error {
 }
 
 // SetNodes makes these the nodes of the session's job; nil are none.
-func (s *session) SetNodes(nodes *jobnode.Run) { s.nodes.Store(nodes) }
+func (s *Session) SetNodes(nodes *jobnode.Run) { s.nodes.Store(nodes) }
 
 // Reaches reports whether the login node connects to the main page by that name of a node.
-func (s *session) Reaches(node string) bool {
+func (s *Session) Reaches(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pages.reaches(node)

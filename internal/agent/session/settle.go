@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 // settle looks after the submissions that no attempt follows: whose result is not known, which a
 // person wants ended, and those left behind by another. It connects to no host. A job that was
 // cancelled ends within seconds, or takes long.
-func (r *registry) settle(ctx context.Context) error {
-	pause := r.limits.Jobs.QueryMin
+func (r *Registry) Settle(ctx context.Context) error {
+	pause := r.Limits.Jobs.QueryMin
 	for {
 		var next <-chan time.Time
-		if names := r.store.Unsettled(); len(names) > 0 {
+		if names := r.Store.Unsettled(); len(names) > 0 {
 			next = time.After(pause)
 			pause = min(2*pause, state.MissApart)
 			var looks sync.WaitGroup
@@ -28,12 +28,12 @@ func (r *registry) settle(ctx context.Context) error {
 				looks.Go(func() { r.settleSession(ctx, name) })
 			}
 			looks.Wait()
-			_ = ctxtime.Sleep(ctx, r.limits.Jobs.QueryMin) // whatever wakes it
+			_ = ctxtime.Sleep(ctx, r.Limits.Jobs.QueryMin) // whatever wakes it
 		}
 		select {
 		case <-next:
 		case <-r.unsettled:
-			pause = r.limits.Jobs.QueryMin
+			pause = r.Limits.Jobs.QueryMin
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -41,17 +41,17 @@ func (r *registry) settle(ctx context.Context) error {
 }
 
 // settleSession looks once after each submission of a session that no attempt follows.
-func (r *registry) settleSession(ctx context.Context, name string) {
-	s, err := r.find(name)
+func (r *Registry) settleSession(ctx context.Context, name string) {
+	s, err := r.Find(name)
 	if err != nil {
 		return
 	}
-	for _, sub := range r.store.Session(name).Submissions.Unsettled() {
+	for _, sub := range r.Store.Session(name).Submissions.Unsettled() {
 		if sub.Role == state.RoleJob && !sub.Cancel && s.InProgress() {
 			continue // the attempt finds it, and sees its end
 		}
-		if err := s.jobs.Settle(ctx, sub); err != nil {
-			r.log.Debug("a submission is not settled yet", "session", name, "err", err)
+		if err := s.Jobs.Settle(ctx, sub); err != nil {
+			r.Log.Debug("a submission is not settled yet", "session", name, "err", err)
 		}
 	}
 	r.dropIfDown(s)
@@ -63,10 +63,10 @@ type observation struct {
 	ref  string
 }
 
-// observeAll has all jobs observed that no attempt follows.
-func (r *registry) observeAll() {
-	for _, name := range r.store.Live() {
-		if s, err := r.find(name); err == nil {
+// ObserveAll has all jobs observed that no attempt follows.
+func (r *Registry) ObserveAll() {
+	for _, name := range r.Store.Live() {
+		if s, err := r.Find(name); err == nil {
 			s.observe()
 		}
 	}
@@ -74,12 +74,12 @@ func (r *registry) observeAll() {
 
 // observe has the jobs that no attempt follows updated by the answers that their scheduler gives
 // anyway, as to `tunctl jobs` or about another session's job. It causes no query.
-func (s *session) observe() {
-	for _, sub := range s.jobs.List() {
+func (s *Session) observe() {
+	for _, sub := range s.Jobs.List() {
 		if s.InProgress() || !facts.IsLive(sub.Job) {
 			continue
 		}
-		jobs, account, err := s.jobs.WatcherOf(sub)
+		jobs, account, err := s.Jobs.WatcherOf(sub)
 		if err != nil || sub.Elsewhere(account) {
 			continue // the next connection to the host tries again
 		}
@@ -98,12 +98,12 @@ func (s *session) observe() {
 		if sub.Job.State == api.JobRunning {
 			watch.SeenRunning(sub.Job.Node)
 		}
-		s.agent.work.Go(func() {
+		s.parts.Work.Go(func() {
 			for more := true; more; {
 				select {
 				case r := <-watch.C():
 					more = s.recordAnswer(r, sub, account)
-				case <-s.agent.ctx.Done():
+				case <-s.parts.Ctx.Done():
 					more = false
 				}
 			}
@@ -117,7 +117,7 @@ func (s *session) observe() {
 
 // endUnrecordedLocked reports whether the scheduler has said that an observed job has ended, which is
 // not recorded yet.
-func (s *session) endUnrecordedLocked() bool {
+func (s *Session) endUnrecordedLocked() bool {
 	for _, watch := range s.observed {
 		if watch.Job().State.Ended() {
 			return true
@@ -128,12 +128,12 @@ func (s *session) endUnrecordedLocked() bool {
 
 // recordAnswer records what the scheduler said about a job that no attempt follows, and reports
 // whether it has more to say.
-func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account string) bool {
+func (s *Session) recordAnswer(r jobwatch.Report, sub state.Submission, account string) bool {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	known := slices.ContainsFunc(s.jobs.List(), sub.Is)
+	known := slices.ContainsFunc(s.Jobs.List(), sub.Is)
 	switch {
-	case s.InProgress(), !known, s.agent.sessions.isReplaced(s):
+	case s.InProgress(), !known, s.parts.Sessions.isReplaced(s):
 		return false
 	case r.Asked.IsZero(), r.State == api.JobUnknown:
 		return true // it is no answer
@@ -142,10 +142,10 @@ func (s *session) recordAnswer(r jobwatch.Report, sub state.Submission, account 
 		if !r.State.Ended() { // its number is another job's now
 			job = facts.Gone(*sub.Job)
 		}
-		s.jobs.Drop(sub, job)
-		s.agent.sessions.dropIfDownLocked(s)
+		s.Jobs.Drop(sub, job)
+		s.parts.Sessions.dropIfDownLocked(s)
 		return false
 	}
-	s.jobs.Show(sub, r.Job)
+	s.Jobs.Show(sub, r.Job)
 	return true
 }

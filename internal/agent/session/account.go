@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ func (r *attempt) stayUp(ctx context.Context) error {
 		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
 			return err
 		}
-		s.agent.log.Info("the host is connected as another account; looking for the job there", "session", s.name, "account", r.host.Account())
+		s.parts.Log.Info("the host is connected as another account; looking for the job there", "session", s.Name, "account", r.host.Account())
 		s.mu.Lock()
 		if s.attempt != nil {
 			s.attempt.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
@@ -38,7 +38,7 @@ func (r *attempt) stayUp(ctx context.Context) error {
 // first.
 func (r *attempt) bringUpOnAccount(ctx context.Context) error {
 	host := r.host
-	if !r.session.hasJob() {
+	if !r.session.HasJob() {
 		return r.bringUp(ctx) // its forwards work with any account
 	}
 	there, leave := context.WithCancelCause(ctx)

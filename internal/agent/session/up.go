@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -11,63 +11,63 @@ import (
 	"tunctl/jobwatch"
 )
 
-// up brings a session up for a person. Unless it is only to adopt a job, it permits one
+// Up brings a session up for a person. Unless it is only to adopt a job, it permits one
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
-func (a *server) up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
-	s, err := a.sessions.find(req.Session)
+func (r *Registry) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
+	s, err := r.Find(req.Session)
 	if err == nil && req.As != "" && req.As != req.Session {
-		s, err = a.sessions.second(s, req.As)
+		s, err = r.Second(s, req.As)
 	}
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	return a.upSince(ctx, s, s.downs.Load(), req)
+	return r.UpSince(ctx, s, s.Downs(), req)
 }
 
-// upSince is up for a request that began when the session had been taken down so often.
-func (a *server) upSince(ctx context.Context, s *session, downs int64, req api.UpRequest) (_ api.UpResponse, err error) {
-	a.hosts.UseEnv(req.Env)
+// UpSince is Up for a request that began when the session had been taken down so often.
+func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api.UpRequest) (_ api.UpResponse, err error) {
+	r.Hosts.UseEnv(req.Env)
 	defer func() {
-		if rec := a.store.Session(s.name); err != nil && s.origin == second && !s.InProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
-			a.sessions.forget(s) // a second session that was never started
+		if rec := r.Store.Session(s.Name); err != nil && s.origin == second && !s.InProgress() && !rec.Wanted && len(rec.Submissions) == 0 {
+			r.Forget(s) // a second session that was never started
 		}
 	}()
-	if !a.waiters.Has(req.Waiter) {
+	if !r.waiters.Has(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	if s.origin != attached && s.origin != adhoc && !s.InProgress() {
-		if err := a.settings.Valid(); err != nil {
+		if err := r.Settings.Valid(); err != nil {
 			return api.UpResponse{}, err
 		}
 	}
-	if err := a.sessions.removedError(s); err != nil {
+	if err := r.removedError(s); err != nil {
 		s.Change((*facts.Facts).EndPermit) // of an up before its section was removed
 		return api.UpResponse{}, err
 	}
-	s.reconfigure()
-	if err := a.hosts.Allowed(ctx, s.host()); err != nil {
+	s.Reconfigure()
+	if err := r.Hosts.Allowed(ctx, s.Host()); err != nil {
 		return api.UpResponse{}, err
 	}
-	if _, err := fixedSpecs(ctx, s.agent.pool, s.Config()); err != nil {
+	if _, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config()); err != nil {
 		return api.UpResponse{}, err // before a login that would be useless
 	}
-	if err := s.jobs.Choose(req.Job); err != nil {
+	if err := s.Jobs.Choose(req.Job); err != nil {
 		return api.UpResponse{}, err
 	}
-	plan, err := a.requestedPlan(s, req)
+	plan, err := r.requestedPlan(s, req)
 	if err == nil {
-		err = s.jobs.CheckPresent(plan.With)
+		err = s.Jobs.CheckPresent(plan.With)
 	}
 	if err != nil {
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
 	res, err := s.startUnlessDown(downs, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
-	if !a.waiters.Has(req.Waiter) { // it has left meanwhile
-		s.revoke(req.Waiter)
+	if !r.waiters.Has(req.Waiter) { // it has left meanwhile
+		s.Revoke(req.Waiter)
 	}
-	a.sessions.resume()
+	r.Resume()
 	return res, err
 }
 
@@ -79,26 +79,26 @@ func (r *attempt) bringUp(ctx context.Context) error {
 		return err
 	}
 	s.keepPorts()
-	if !s.hasJob() { // forwards to fixed addresses work as soon as the host is connected
+	if !s.HasJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.Change(func(f *facts.Facts) { f.Answers = true })
 	}
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
-	if !s.hasJob() {
+	if !s.HasJob() {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.agent.hosts.WatcherOn(s.host())
-	job, err := s.jobs.Obtain(ctx, r.host, jobs, account)
+	jobs, account := s.parts.Hosts.WatcherOn(s.Host())
+	job, err := s.Jobs.Obtain(ctx, r.host, jobs, account)
 	if err != nil {
 		return err
 	}
 	for {
 		last, err := r.follow(ctx, jobs, job)
-		next, kept := s.jobs.Successor(ctx, jobs, last)
+		next, kept := s.Jobs.Successor(ctx, jobs, last)
 		if last.State.Ended() {
-			s.jobs.Drop(s.jobs.List().Of(last), last)
+			s.Jobs.Drop(s.Jobs.List().Of(last), last)
 		}
 		if !kept {
 			return err
@@ -120,8 +120,8 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	s.mu.Unlock()
 	var previous *run.Run
 	for {
-		limits := s.agent.limits
-		next := run.New(s.jobs, s, r.host, jobs, s.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
+		limits := s.parts.Limits
+		next := run.New(s.Jobs, s, r.host, jobs, s.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
 		last, err := next.Serve(ctx, watch, job)
 		if !errors.Is(err, run.ErrMoved) {
 			return last, err
@@ -144,9 +144,9 @@ func (r *attempt) connect(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		e, known := asAPI(err)
+		e, known := errors.AsType[*api.Error](err)
 		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
-			return s.agent.hosts.WithSiteHint(ctx, s.host(), err)
+			return s.parts.Hosts.WithSiteHint(ctx, s.Host(), err)
 		}
 		select {
 		case <-changed:
@@ -156,4 +156,17 @@ func (r *attempt) connect(ctx context.Context) error {
 	}
 }
 
-func asAPI(err error) (*api.Error, bool) { return errors.AsType[*api.Error](err) }
+// Wait says that a command waits, until the function that it returns is called: what the command permitted
+// ends then.
+func (r *Registry) Wait(waiter string) (left func()) {
+	r.waiters.Enter(waiter)
+	return func() {
+		r.waiters.Exit(waiter)
+		if r.waiters.Has(waiter) {
+			return
+		}
+		for _, s := range r.Live() {
+			s.Revoke(waiter)
+		}
+	}
+}

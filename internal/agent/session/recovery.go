@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 	"tunctl/jobwatch"
 )
 
-// recoverJobs finds the jobs on a connected host again that are in no record, if the state file could
+// RecoverJobs finds the jobs on a connected host again that are in no record, if the state file could
 // not be read in full since that was last done.
-func (r *registry) recoverJobs(ctx context.Context, host string) error {
-	if !r.store.Incomplete(host) || strings.Contains(host, ",") { // a node of a job is behind its host
+func (r *Registry) RecoverJobs(ctx context.Context, host string) error {
+	if !r.Store.Incomplete(host) || strings.Contains(host, ",") { // a node of a job is behind its host
 		return nil
 	}
 	var known state.Submissions // before the query, during which one may end and be forgotten
-	for _, name := range r.store.Live() {
-		known = append(known, r.store.Session(name).Submissions...)
+	for _, name := range r.Store.Live() {
+		known = append(known, r.Store.Session(name).Submissions...)
 	}
-	jobs, account := r.hosts.WatcherOn(host)
+	jobs, account := r.Hosts.WatcherOn(host)
 	list, err := jobs.Submitted(ctx, "", nil)
 	if err != nil {
 		return err
@@ -35,19 +35,19 @@ func (r *registry) recoverJobs(ctx context.Context, host string) error {
 			r.recoverJob(x, host, account)
 		}
 	}
-	r.store.SetComplete(host)
+	r.Store.SetComplete(host)
 	return nil
 }
 
 // recoverJob records a job that this computer, or an older tunctl on any, has submitted.
-func (r *registry) recoverJob(x jobwatch.Submitted, host, account string) {
+func (r *Registry) recoverJob(x jobwatch.Submitted, host, account string) {
 	if !configs.ValidSessionName(x.Session) || x.Computer != "" && x.Computer != submit.Computer() {
-		r.log.Info("a job that belongs to no session of this computer", "job", x.Job.ID, "host", host, "session", x.Session, "computer", x.Computer)
+		r.Log.Info("a job that belongs to no session of this computer", "job", x.Job.ID, "host", host, "session", x.Session, "computer", x.Computer)
 		return
 	}
 	sub := state.Submission{Tag: x.Tag, Role: state.RoleOther, Job: &x.Job, Host: host, Account: account}
 	added := false
-	err := r.store.Update(x.Session, func(rec *state.Session) {
+	err := r.Store.Update(x.Session, func(rec *state.Session) {
 		for _, known := range rec.Submissions {
 			if known.Tag == x.Tag || known.Job != nil && known.Host == host && known.Job.Ref() == x.Job.Ref() {
 				return
@@ -59,40 +59,40 @@ func (r *registry) recoverJob(x jobwatch.Submitted, host, account string) {
 		rec.Submissions, added = rec.Submissions.Put(sub), true
 	})
 	if err != nil {
-		r.log.Error("cannot save the session", "session", x.Session, "err", err)
+		r.Log.Error("cannot save the session", "session", x.Session, "err", err)
 	}
 	if !added {
 		return
 	}
-	s, err := r.find(x.Session)
+	s, err := r.Find(x.Session)
 	if err != nil {
-		r.log.Error("cannot list a session", "session", x.Session, "err", err)
+		r.Log.Error("cannot list a session", "session", x.Session, "err", err)
 		return
 	}
-	s.jobs.Show(sub, x.Job)
+	s.Jobs.Show(sub, x.Job)
 	s.observe()
 	s.Notify("", fmt.Sprintf("job %s was found again on %s: it was missing in tunctl's state file", x.Job.ID, host))
 }
 
 // recoverToEnd finds the session's jobs again before they are ended, and connects for that: to end a
 // job saves its cost.
-func (s *session) recoverToEnd(ctx context.Context) error {
-	if !s.hasJob() || !s.agent.store.Incomplete(s.host()) {
+func (s *Session) recoverToEnd(ctx context.Context) error {
+	if !s.HasJob() || !s.parts.Store.Incomplete(s.Host()) {
 		return nil
 	}
-	h := s.agent.pool.Host(s.host())
+	h := s.parts.Hosts.Pool.Host(s.Host())
 	var err error
 	if h.Status().State != api.HostUp {
 		h.UpFor(localapi.Client(ctx))
 		err = h.Await(ctx)
 	}
 	if err == nil {
-		err = s.agent.sessions.recoverJobs(ctx, s.host())
+		err = s.parts.Sessions.RecoverJobs(ctx, s.Host())
 	}
 	if err != nil {
 		e := *api.AsError(err)
-		e.Message = fmt.Sprintf("the state file could not be read, so it is not known whether %s has a job: %s", s.name, e.Message)
-		e.Hint = fmt.Sprintf("`tunctl login %s` connects; then run this again", s.host())
+		e.Message = fmt.Sprintf("the state file could not be read, so it is not known whether %s has a job: %s", s.Name, e.Message)
+		e.Hint = fmt.Sprintf("`tunctl login %s` connects; then run this again", s.Host())
 		return &e
 	}
 	return s.record(func(r *state.Session) { r.Submissions = r.Submissions.CancelAll(time.Now()) })

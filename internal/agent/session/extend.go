@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 )
 
 // extend gives the session's job more time.
-func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error) {
-	if !s.hasJob() {
-		return api.Job{}, onlyForwardsError(s.name)
+func (s *Session) Extend(ctx context.Context, by time.Duration) (api.Job, error) {
+	if !s.HasJob() {
+		return api.Job{}, OnlyForwards(s.Name)
 	}
-	job, err := s.jobs.Extend(ctx, by)
+	job, err := s.Jobs.Extend(ctx, by)
 	if err == nil {
 		s.update(ctx, job)
 	}
@@ -22,9 +22,9 @@ func (s *session) extend(ctx context.Context, by time.Duration) (api.Job, error)
 
 // update passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
-func (s *session) update(ctx context.Context, job api.Job) {
-	events := s.agent.hub.Subscribe("", api.AnswersNone)
-	defer s.agent.hub.Unsubscribe(events)
+func (s *Session) update(ctx context.Context, job api.Job) {
+	events := s.parts.Hub.Subscribe("", api.AnswersNone)
+	defer s.parts.Hub.Unsubscribe(events)
 	s.acting.Lock() // one offer at a time
 	running := s.InProgress()
 	if running {
@@ -32,7 +32,7 @@ func (s *session) update(ctx context.Context, job api.Job) {
 	}
 	s.acting.Unlock()
 	if !running {
-		s.jobs.SetJob(job)
+		s.Jobs.SetJob(job)
 		return
 	}
 	events.Await(ctx, func() bool {

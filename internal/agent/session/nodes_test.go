@@ -1,6 +1,7 @@
-package agent
+package session
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 			})
 			s.save(t, tt.facts.Saved)
 			_, err := s.Machine(t.Context(), "")
-			e, ok := asAPI(err)
+			e, ok := errors.AsType[*api.Error](err)
 			if !ok {
 				t.Fatalf("err = %v", err)
 			}
@@ -91,7 +92,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 			if strings.Contains(e.Message, "\n") {
 				t.Errorf("more than a line: %q", e.Message)
 			}
-			for _, h := range s.agent.pool.Hosts() {
+			for _, h := range s.parts.Hosts.Pool.Hosts() {
 				if s.InProgress() || h.State != api.HostDown {
 					t.Errorf("something was started for it: %s is %s", h.Alias, h.State)
 				}
@@ -102,15 +103,15 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 
 func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
 	s := quietSession(t)
-	nodes := jobnode.New(jobnode.Options{Log: s.agent.log})
+	nodes := jobnode.New(jobnode.Options{Log: s.parts.Log})
 	s.SetNodes(nodes)
 	nodes.SetJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01"})
 	nodes.SetJob(api.Job{ID: "7", State: api.JobUnknown})
-	if _, err := s.runningNodes(); err != nil {
+	if _, err := s.RunningNodes(); err != nil {
 		t.Error(err)
 	}
 	nodes.SetJob(api.Job{ID: "7", State: api.JobCompleting, Node: "cn01"})
-	if _, err := s.runningNodes(); err == nil {
+	if _, err := s.RunningNodes(); err == nil {
 		t.Error("a job that ends counts as running")
 	}
 }

@@ -1,7 +1,8 @@
-package agent
+package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"tunctl/configs"
@@ -67,4 +68,22 @@ func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Sessio
 	}
 	f.ShowJobs(&s)
 	return s
+}
+
+// All are all sessions: those of the config, in its order, and then others that are up or whose job may
+// still run.
+func (r *Registry) All() []api.Session {
+	all := knownSessions(r.Settings.Config(), r.Store, time.Now())
+	for _, s := range r.Live() {
+		now := s.Status()
+		if r.isRemoved(s) {
+			now = withUnconfiguredHint(now)
+		}
+		if i := slices.IndexFunc(all, func(x api.Session) bool { return x.Name == s.Name }); i >= 0 {
+			all[i] = now
+		} else {
+			all = append(all, now)
+		}
+	}
+	return all
 }

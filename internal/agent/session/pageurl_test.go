@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestTheWayToAServerForOneClientIsNotRememberedAsOneThatWorks(t *testing.T) 
 		want   api.Reach
 	}{{"cs", api.ReachLogin, ""}, {"http", api.ReachNode, api.ReachNode}, {"cs", api.ReachLogin, api.ReachNode}} {
 		s.OpenPage(&probe.Route{Endpoint: api.Endpoint{Scheme: e.scheme, Host: "cn01", Port: 11111, Reach: e.reach}})
-		if got := s.agent.store.Session(s.name).Reach; got != e.want {
+		if got := s.parts.Store.Session(s.Name).Reach; got != e.want {
 			t.Errorf("after %s by %s: %q is remembered, want %q", e.scheme, e.reach, got, e.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"cmp"
@@ -20,25 +20,31 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// registry has the sessions by name, whatever they come from: their section of the config, another
+// Registry has the sessions by name, whatever they come from: their section of the config, another
 // session's, a job that was started by hand, forwards of no config, or what is remembered. Only here
 // a name becomes a session.
-type registry struct {
-	*shared
+type Registry struct {
+	*Parts
 
-	pause  pause // of what is restored
-	mu     sync.Mutex
-	byName map[string]*session // that were up since the agent started
+	pause   pause // of what is restored
+	waiters submit.Waiters
+	mu      sync.Mutex
+	byName  map[string]*Session // that were up since the agent started
 }
 
-func newRegistry(a *shared) *registry { return &registry{shared: a, byName: map[string]*session{}} }
+// NewRegistry returns the registry of an agent with such parts, of which it becomes one.
+func NewRegistry(a *Parts) *Registry {
+	a.unsettled = make(chan struct{}, 1)
+	a.Sessions = &Registry{Parts: a, byName: map[string]*Session{}}
+	return a.Sessions
+}
 
-// find returns the session of that name. One that is not known yet is created from
+// Find returns the session of that name. One that is not known yet is created from
 // the config, or from what is remembered.
-func (r *registry) find(name string) (*session, error) {
+func (r *Registry) Find(name string) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	config := r.settings.Config()
+	config := r.Settings.Config()
 	cfg, configured := config.Session(name)
 	s, live := r.byName[name]
 	switch {
@@ -50,7 +56,7 @@ func (r *registry) find(name string) (*session, error) {
 	if s, ok := r.restoreLocked(name); ok {
 		return s, nil
 	}
-	problem := r.settings.Problem()
+	problem := r.Settings.Problem()
 	switch {
 	case problem != nil:
 		return nil, api.Errorf(api.CodeConfig, "%s", problem.Message).
@@ -72,93 +78,93 @@ func (r *registry) find(name string) (*session, error) {
 		WithHint("%s", cmp.Or(suggest.Hint(name, names), "`tunctl init` adds one"))
 }
 
-func (r *registry) addLocked(cfg configs.Session, from origin) *session {
+func (r *Registry) addLocked(cfg configs.Session, from origin) *Session {
 	return r.addOfLocked(cfg, from, "")
 }
 
-func (r *registry) addOfLocked(cfg configs.Session, from origin, of string) *session {
-	s := newSession(r.shared, cfg, from, of)
-	r.byName[s.name] = s
+func (r *Registry) addOfLocked(cfg configs.Session, from origin, of string) *Session {
+	s := newSession(r.Parts, cfg, from, of)
+	r.byName[s.Name] = s
 	return s
 }
 
 // restoreLocked creates a remembered session that is in no config.
-func (r *registry) restoreLocked(name string) (*session, bool) {
-	rec := r.store.Session(name)
+func (r *Registry) restoreLocked(name string) (*Session, bool) {
+	rec := r.Store.Session(name)
 	switch {
 	case rec.Attached == "" && !rec.Submissions.AnyLive():
 		return nil, false
 	case rec.Attached == "":
-		return r.addLocked(attachedConfig(name, rec.Submissions[0].Host), orphaned), true
+		return r.addLocked(r.attachedConfig(name, rec.Submissions[0].Host), orphaned), true
 	case rec.Of != "":
-		if cfg, configured := r.settings.Config().Session(rec.Of); configured {
+		if cfg, configured := r.Settings.Config().Session(rec.Of); configured {
 			return r.addSecondLocked(name, cfg), true
 		}
 	case len(rec.Forwards) > 0:
 		return r.addLocked(configs.Session{Name: name, Host: rec.Attached, Forward: r.savedForwards(name, rec.Forwards)}, adhoc), true
 	}
-	return r.addLocked(attachedConfig(name, rec.Attached), attached), true
+	return r.addLocked(r.attachedConfig(name, rec.Attached), attached), true
 }
 
 // keep lists a session that was just removed.
-func (r *registry) keep(s *session) {
+func (r *Registry) keep(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, listed := r.byName[s.name]; !listed {
-		r.byName[s.name] = s
+	if _, listed := r.byName[s.Name]; !listed {
+		r.byName[s.Name] = s
 	}
 }
 
-// live are the sessions that were up since the agent started, by name. The lock of a
+// Live are the sessions that were up since the agent started, by name. The lock of a
 // session is never taken under the registry's.
-func (r *registry) live() []*session {
+func (r *Registry) Live() []*Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Values(r.byName), func(x, y *session) int { return strings.Compare(x.name, y.name) })
+	return slices.SortedFunc(maps.Values(r.byName), func(x, y *Session) int { return strings.Compare(x.Name, y.Name) })
 }
 
 // isReplaced reports whether another session has the name of one that was dropped.
-func (r *registry) isReplaced(s *session) bool {
+func (r *Registry) isReplaced(s *Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, ok := r.byName[s.name]
+	now, ok := r.byName[s.Name]
 	return ok && now != s
 }
 
 // isRemoved reports whether the config had the session, and has it no longer.
-func (r *registry) isRemoved(s *session) bool {
-	_, configured := r.settings.Config().Session(s.name)
+func (r *Registry) isRemoved(s *Session) bool {
+	_, configured := r.Settings.Config().Session(s.Name)
 	return !configured && (s.origin == fromConfig || s.origin == orphaned)
 }
 
 // removedError is the error for an up of a session whose section of the config is gone; nil if
 // it is not.
-func (r *registry) removedError(s *session) error {
-	base := cmp.Or(r.store.Session(s.name).Of, s.name)
-	if _, configured := r.settings.Config().Session(base); configured || base == s.name && !r.isRemoved(s) {
+func (r *Registry) removedError(s *Session) error {
+	base := cmp.Or(r.Store.Session(s.Name).Of, s.Name)
+	if _, configured := r.Settings.Config().Session(base); configured || base == s.Name && !r.isRemoved(s) {
 		return nil
 	}
-	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, r.settings.Config().Path).
+	e := api.Errorf(api.CodeUnknownSession, "session %q is no longer in %s", base, r.Settings.Config().Path).
 		WithHint("`tunctl config edit` opens the file")
 	if now := s.Status(); facts.IsLive(now.Job) {
-		e.Hint = fmt.Sprintf("its job %s may still run: `tunctl attach %s %s` opens it, `tunctl down %s --cancel` ends it", now.Job.ID, now.Host, now.Job.Ref(), s.name)
+		e.Hint = fmt.Sprintf("its job %s may still run: `tunctl attach %s %s` opens it, `tunctl down %s --cancel` ends it", now.Job.ID, now.Host, now.Job.Ref(), s.Name)
 	}
 	return e
 }
 
-// dropUnconfigured drops a session that was taken down and is not in the config, and
+// DropUnconfigured drops a session that was taken down and is not in the config, and
 // reports whether it did.
-func (r *registry) dropUnconfigured(s *session) bool {
-	_, configured := r.settings.Config().Session(s.name)
+func (r *Registry) DropUnconfigured(s *Session) bool {
+	_, configured := r.Settings.Config().Session(s.Name)
 	mayRun := func(x state.Submission) bool { return (x.Tag != "" || x.Cancel) && x.Live() } // tunctl has started its job, or is to end it
 	switch {
 	case configured && s.origin == orphaned:
 		r.unregister(s) // it has a section again, which the next request uses
 		return false
-	case slices.ContainsFunc(r.store.Session(s.name).Submissions, mayRun):
+	case slices.ContainsFunc(r.Store.Session(s.Name).Submissions, mayRun):
 		return false
 	case s.origin != fromConfig && s.origin != orphaned:
-		r.forget(s)
+		r.Forget(s)
 		return true
 	case configured:
 		return false
@@ -169,58 +175,58 @@ func (r *registry) dropUnconfigured(s *session) bool {
 
 // dropIfDown is dropUnconfigured for a session that is down, unless it is just being brought up
 // or taken down.
-func (r *registry) dropIfDown(s *session) {
+func (r *Registry) dropIfDown(s *Session) {
 	if s.acting.TryLock() {
 		defer s.acting.Unlock()
 		r.dropIfDownLocked(s)
 	}
 }
 
-func (r *registry) dropIfDownLocked(s *session) {
+func (r *Registry) dropIfDownLocked(s *Session) {
 	if s.Status().State == api.SessionDown {
-		r.dropUnconfigured(s)
+		r.DropUnconfigured(s)
 	}
 }
 
-// forget drops a session that is in no config, and what is remembered of it.
-func (r *registry) forget(s *session) {
+// Forget drops a session that is in no config, and what is remembered of it.
+func (r *Registry) Forget(s *Session) {
 	r.unregister(s) // first: without its record it is shown as down
-	if err := r.store.Drop(s.name); err != nil {
-		r.log.Error("cannot remove the session", "session", s.name, "err", err)
+	if err := r.Store.Drop(s.Name); err != nil {
+		r.Log.Error("cannot remove the session", "session", s.Name, "err", err)
 	}
 }
 
 // unregister removes a session that is down from the list, and publishes that unless
 // the config has it.
-func (r *registry) unregister(s *session) {
+func (r *Registry) unregister(s *Session) {
 	r.mu.Lock()
-	_, configured := r.settings.Config().Session(s.name)
-	delete(r.byName, s.name)
+	_, configured := r.Settings.Config().Session(s.Name)
+	delete(r.byName, s.Name)
 	r.mu.Unlock()
 	if configured {
 		return // saved meanwhile: it is down, but still exists
 	}
-	r.kept.Release(s.name)
+	r.Kept.Release(s.Name)
 	gone := s.Status()
-	r.hub.Publish(api.Event{Type: api.EventSessionGone, Session: &gone})
+	r.Hub.Publish(api.Event{Type: api.EventSessionGone, Session: &gone})
 }
 
-// section is the name of a session's section in the config. A section of the session's own
+// Section is the name of a session's section in the config. A section of the session's own
 // name may have been added since it was a second one of another.
-func (r *registry) section(name string) string {
-	if _, own := r.settings.Config().Session(name); own {
+func (r *Registry) Section(name string) string {
+	if _, own := r.Settings.Config().Session(name); own {
 		return name
 	}
-	return cmp.Or(r.store.Session(name).Of, name)
+	return cmp.Or(r.Store.Session(name).Of, name)
 }
 
-// second is a session from the same section of the config as another, with its own job, local
+// Second is a session from the same section of the config as another, with its own job, local
 // ports and record. Its down forgets it.
-func (r *registry) second(first *session, name string) (*session, error) {
-	base := cmp.Or(first.of, first.name)
+func (r *Registry) Second(first *Session, name string) (*Session, error) {
+	base := cmp.Or(first.Of, first.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	cfg, configured := r.settings.Config().Session(base)
+	cfg, configured := r.Settings.Config().Session(base)
 	switch {
 	case !configured:
 		return nil, api.Errorf(api.CodeUsage, "session %s is not in the config, so there is nothing to start a second time", base)
@@ -234,13 +240,13 @@ func (r *registry) second(first *session, name string) (*session, error) {
 		return nil, api.Errorf(api.CodeUsage, "both jobs would write to the same log: %s", cfg.Log).
 			WithHint("write {id} or {name} in log of [session.%s]", base)
 	}
-	rec := r.store.Session(name)
-	_, configured = r.settings.Config().Session(name)
+	rec := r.Store.Session(name)
+	_, configured = r.Settings.Config().Session(name)
 	s, live := r.byName[name]
 	other, same := r.sameJobLocked(name, cfg.Host)
 	var taken *api.Error
 	switch {
-	case live && s.of == base:
+	case live && s.Of == base:
 		return s, nil
 	case live, configured, rec.Of == "" && rec.Attached != "", rec.Of != base && rec.Submissions.AnyLive():
 		taken = api.Errorf(api.CodeUsage, "session %q already exists", name)
@@ -251,7 +257,7 @@ func (r *registry) second(first *session, name string) (*session, error) {
 		return nil, taken.WithHint("choose another name: --as %s", r.freeNameLocked(base))
 	}
 	if rec.Of != base {
-		err := r.store.Update(name, func(rec *state.Session) { *rec = state.Session{Of: base, Attached: cfg.Host, Port: rec.Port} })
+		err := r.Store.Update(name, func(rec *state.Session) { *rec = state.Session{Of: base, Attached: cfg.Host, Port: rec.Port} })
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +265,7 @@ func (r *registry) second(first *session, name string) (*session, error) {
 	return r.addSecondLocked(name, cfg), nil
 }
 
-func (r *registry) addSecondLocked(name string, base configs.Session) *session {
+func (r *Registry) addSecondLocked(name string, base configs.Session) *Session {
 	return r.addOfLocked(secondConfig(base, name), second, base.Name)
 }
 
@@ -277,23 +283,23 @@ func secondConfig(cfg configs.Session, name string) configs.Session {
 }
 
 // freeName is a name for a second session of base.
-func (r *registry) freeName(base string) string {
+func (r *Registry) freeName(base string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.freeNameLocked(base)
 }
 
-func (r *registry) freeNameLocked(base string) string {
-	cfg, _ := r.settings.Config().Session(base)
+func (r *Registry) freeNameLocked(base string) string {
+	cfg, _ := r.Settings.Config().Session(base)
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s%d", base, n)
 		if configs.SameJobName(base, name) { // schedulers that shorten names keep a number after a dash
 			name = fmt.Sprintf("%s-%d", base, n)
 		}
-		_, configured := r.settings.Config().Session(name)
+		_, configured := r.Settings.Config().Session(name)
 		_, live := r.byName[name]
 		_, same := r.sameJobLocked(name, cfg.Host)
-		if rec := r.store.Session(name); !configured && !live && !same && rec.Attached == "" && !rec.Submissions.AnyLive() {
+		if rec := r.Store.Session(name); !configured && !live && !same && rec.Attached == "" && !rec.Submissions.AnyLive() {
 			return name
 		}
 	}
@@ -301,39 +307,39 @@ func (r *registry) freeNameLocked(base string) string {
 
 // sameJobLocked is the session that a second session's job would have the same name for, if
 // there is one: it finds its job by its name.
-func (r *registry) sameJobLocked(name, host string) (other string, same bool) {
-	for _, s := range r.settings.Config().Sessions {
+func (r *Registry) sameJobLocked(name, host string) (other string, same bool) {
+	for _, s := range r.Settings.Config().Sessions {
 		if s.Host == host && s.Job != "" && configs.SameJobName(s.Job, name) {
 			return s.Name, true
 		}
 	}
 	for _, s := range r.byName {
-		if s.of != "" && s.name != name && configs.SameJobName(s.name, name) {
-			return s.name, true
+		if s.Of != "" && s.Name != name && configs.SameJobName(s.Name, name) {
+			return s.Name, true
 		}
 	}
 	return "", false
 }
 
-// adhoc is the session with these forwards: an existing one, or a new one.
-func (r *registry) adhoc(host string, specs []configs.ForwardSpec) (*session, error) {
+// Adhoc is the session with these forwards: an existing one, or a new one.
+func (r *Registry) Adhoc(host string, specs []configs.ForwardSpec) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	texts := specTexts(specs)
 	base := adhocName(host, specs[0])
 	name := base
 	for n := 2; ; n++ {
-		rec := r.store.Session(name)
+		rec := r.Store.Session(name)
 		s, live := r.byName[name]
 		if live && s.origin == adhoc && rec.Attached == host && slices.Equal(rec.Forwards, texts) {
 			return s, nil
 		}
-		if _, configured := r.settings.Config().Session(name); !live && !configured && !rec.Wanted {
+		if _, configured := r.Settings.Config().Session(name); !live && !configured && !rec.Wanted {
 			break
 		}
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	if err := r.store.Update(name, func(rec *state.Session) { *rec = state.Session{Attached: host, Forwards: texts} }); err != nil {
+	if err := r.Store.Update(name, func(rec *state.Session) { *rec = state.Session{Attached: host, Forwards: texts} }); err != nil {
 		return nil, err
 	}
 	return r.addLocked(configs.Session{Name: name, Host: host, Forward: specs}, adhoc), nil
@@ -354,12 +360,12 @@ func adhocName(host string, first configs.ForwardSpec) string {
 }
 
 // savedForwards parses the remembered forwards of a session.
-func (r *registry) savedForwards(session string, texts []string) []configs.ForwardSpec {
+func (r *Registry) savedForwards(session string, texts []string) []configs.ForwardSpec {
 	var specs []configs.ForwardSpec
 	for _, text := range texts {
 		spec, err := configs.ParseForward(text)
 		if err != nil {
-			r.log.Error("cannot read a saved forward", "session", session, "err", err)
+			r.Log.Error("cannot read a saved forward", "session", session, "err", err)
 			continue
 		}
 		specs = append(specs, spec)
@@ -367,13 +373,13 @@ func (r *registry) savedForwards(session string, texts []string) []configs.Forwa
 	return specs
 }
 
-// attach creates the session of a job that is not in the config.
-func (r *registry) attach(req api.AttachRequest, job api.Job) (*session, error) {
+// Attach creates the session of a job that is not in the config.
+func (r *Registry) Attach(req api.AttachRequest, job api.Job) (*Session, error) {
 	name := cmp.Or(req.Name, attachedName(req.Host, job.ID))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, configured := r.settings.Config().Session(name)
-	rec := r.store.Session(name)
+	_, configured := r.Settings.Config().Session(name)
+	rec := r.Store.Session(name)
 	known := rec.Attached != "" && rec.Submissions.Of(job).Job != nil
 	s, live := r.byName[name]
 	switch {
@@ -383,18 +389,18 @@ func (r *registry) attach(req api.AttachRequest, job api.Job) (*session, error) 
 		return nil, api.Errorf(api.CodeUsage, "session %q already exists", name).
 			WithHint("choose another name with --save")
 	}
-	err := r.store.Update(name, func(rec *state.Session) {
+	err := r.Store.Update(name, func(rec *state.Session) {
 		*rec = state.Session{Attached: req.Host, Port: rec.Port, Submissions: state.Submissions{{Role: state.RoleJob, Job: &job, Host: req.Host}}}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return r.addLocked(attachedConfig(name, req.Host), attached), nil
+	return r.addLocked(r.attachedConfig(name, req.Host), attached), nil
 }
 
 // attachedConfig are the settings of a session for a job that is not in the config.
-func attachedConfig(name, host string) configs.Session {
-	return configs.Session{Name: name, Host: host, Reach: api.ReachAuto, Open: true}
+func (r *Registry) attachedConfig(name, host string) configs.Session {
+	return configs.Session{Name: name, Host: host, App: r.AttachedApp, Reach: api.ReachAuto, Open: true}
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
@@ -405,12 +411,12 @@ func attachedName(host, id string) string {
 	return strings.Trim(notInNames.ReplaceAllString(host+"-"+number, "-"), "-")
 }
 
-// restore brings up what was up when the last agent stopped, and connects to the hosts of jobs that a
+// Restore brings up what was up when the last agent stopped, and connects to the hosts of jobs that a
 // person wants ended, unless the agent is paused.
 // It submits nothing.
-func (r *registry) restore() {
-	for _, s := range r.saved() {
-		why, rec := r.pause.errorFor(s.name), r.store.Session(s.name)
+func (r *Registry) Restore() {
+	for _, s := range r.Saved() {
+		why, rec := r.pause.errorFor(s.Name), r.Store.Session(s.Name)
 		switch {
 		case s.InProgress(): // a person was first
 		case rec.Failure != nil && !rec.Submissions.AnyLive() && s.Config().Submit != "": // a new attempt could only say that there is no job
@@ -421,35 +427,35 @@ func (r *registry) restore() {
 			s.start(byAgent, false, "", "", submit.Plan{})
 		}
 	}
-	for _, name := range r.store.Unsettled() {
-		for _, sub := range r.store.Session(name).Submissions {
+	for _, name := range r.Store.Unsettled() {
+		for _, sub := range r.Store.Session(name).Submissions {
 			if sub.Cancel && r.pause.why() == nil {
-				r.pool.Host(sub.Host).Want() // to end a job saves its cost
+				r.Hosts.Pool.Host(sub.Host).Want() // to end a job saves its cost
 			}
 		}
 	}
 }
 
-// restoreJobs lists the sessions with jobs that may wait or run, also those that the config no
+// RestoreJobs lists the sessions with jobs that may wait or run, also those that the config no
 // longer has, and records that submit commands of the last agent were lost.
-func (r *registry) restoreJobs() {
-	for _, name := range r.store.Live() {
-		s, err := r.find(name) // which lists it
+func (r *Registry) RestoreJobs() {
+	for _, name := range r.Store.Live() {
+		s, err := r.Find(name) // which lists it
 		if err != nil {
 			continue
 		}
-		host := s.host()
+		host := s.Host()
 		_ = s.record(func(rec *state.Session) { rec.Submissions = rec.Submissions.Restarted(host, time.Now()) })
 	}
 }
 
 // saved are the sessions that were up when the last agent stopped.
-func (r *registry) saved() []*session {
-	var all []*session
-	for _, name := range r.store.Wanted() {
-		s, err := r.find(name)
+func (r *Registry) Saved() []*Session {
+	var all []*Session
+	for _, name := range r.Store.Wanted() {
+		s, err := r.Find(name)
 		if err != nil || r.isRemoved(s) {
-			r.log.Warn("a saved session is no longer in the config", "session", name)
+			r.Log.Warn("a saved session is no longer in the config", "session", name)
 			continue
 		}
 		all = append(all, s)
@@ -457,12 +463,33 @@ func (r *registry) saved() []*session {
 	return all
 }
 
-// resume ends a pause: a person has asked for something. It restores the other sessions.
-func (r *registry) resume() {
+// Resume ends a pause: a person has asked for something. It restores the other sessions.
+func (r *Registry) Resume() {
 	if !r.pause.end() {
 		return
 	}
-	r.log.Info("a person ended the pause after crashes")
-	r.restore()
-	r.hub.Publish(api.Event{Type: api.EventStatus})
+	r.Log.Info("a person ended the pause after crashes")
+	r.Restore()
+	r.Hub.Publish(api.Event{Type: api.EventStatus})
+}
+
+// HostChanged updates the sessions of a host, and what is asked about their jobs once it is connected.
+func (r *Registry) HostChanged(h api.Host) {
+	for _, s := range r.Live() {
+		if s.Host() == h.Alias {
+			s.Change(func(f *facts.Facts) { f.Host = h })
+		}
+	}
+	if h.State != api.HostUp {
+		return
+	}
+	r.ObserveAll()
+	signal(r.unsettled)
+	if r.Store.Incomplete(h.Alias) {
+		r.Work.Go(func() {
+			if err := r.RecoverJobs(r.Ctx, h.Alias); err != nil { // the next connection tries again
+				r.Log.Warn("cannot look for jobs", "host", h.Alias, "err", err)
+			}
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"cmp"
@@ -94,15 +94,15 @@ func (p *pages) reaches(node string) bool {
 
 // page is the whole address of a page of the session's job, token included: of the main one
 // for "". Another page has a forward from its first use on.
-func (s *session) page(ctx context.Context, name string) (api.OpenResponse, error) {
+func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, error) {
 	main, other, err := s.findPage(name)
 	if err != nil || other == nil {
 		return main, err
 	}
 	r, err := other.Find(ctx)
 	if err != nil {
-		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "%s of session %s: %w", name, s.name, err).
-			WithHint("`tunctl logs %s` shows whether it still runs", s.name)
+		return api.OpenResponse{}, api.Errorf(api.CodeNotReady, "%s of session %s: %w", name, s.Name, err).
+			WithHint("`tunctl logs %s` shows whether it still runs", s.Name)
 	}
 	local, err := s.forwardOther(other)
 	if err != nil {
@@ -112,23 +112,23 @@ func (s *session) page(ctx context.Context, name string) (api.OpenResponse, erro
 }
 
 // findPage returns the address of the main page, or another page.
-func (s *session) findPage(name string) (main api.OpenResponse, other *probe.Page, err error) {
+func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Page, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	other, ep := s.pages.other(name), s.facts.Endpoint
 	isMain := name == "" || other == nil && ep != nil && ep.App == name
 	switch {
 	case !s.hasJobLocked():
-		return main, nil, onlyForwardsError(s.name)
+		return main, nil, OnlyForwards(s.Name)
 	case !s.hasPageLocked(): // its log is not read
-		return main, nil, noPageError(s.name)
+		return main, nil, noPageError(s.Name)
 	case isMain && s.facts.Link != "":
 		return api.OpenResponse{URL: s.facts.Link}, nil, nil
 	case isMain && ep != nil && s.pages.forwards != nil:
 		return pageAt(*ep, s.pages.forwards.OfPage("").Local.URLHost()), nil, nil
 	case isMain || !s.facts.JobRuns() || ep == nil && len(s.pages.others) == 0:
-		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.name, s.current.State).
-			WithHint("`tunctl up %s` starts it and waits for it", s.name)
+		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.Name, s.current.State).
+			WithHint("`tunctl up %s` starts it and waits for it", s.Name)
 	case other != nil:
 		return main, other, nil
 	}
@@ -139,22 +139,22 @@ func (s *session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 	for _, p := range s.pages.others {
 		names = append(names, p.Name)
 	}
-	return main, nil, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.name, name).
+	return main, nil, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.Name, name).
 		WithHint("available: %s; `tunctl forward %s PORT` forwards any port",
-			cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none"), s.name)
+			cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none"), s.Name)
 }
 
 // forwardOther opens the forward of another page, if it has none, and returns its local address.
-func (s *session) forwardOther(p *probe.Page) (local string, err error) {
+func (s *Session) forwardOther(p *probe.Page) (local string, err error) {
 	s.acting.Lock() // a down would leave its record behind
 	defer s.acting.Unlock()
-	rec := s.agent.store.Session(s.name)
+	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	x := s.pages.forwards.OfPage(p.Name)
 	switch {
 	case s.pages.forwards == nil || s.pages.other(p.Name) != p:
-		err = api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.name).
-			WithHint("`tunctl status %s` shows how it is now", s.name)
+		err = api.Errorf(api.CodeNotReady, "the job of session %s has just ended or moved", s.Name).
+			WithHint("`tunctl status %s` shows how it is now", s.Name)
 	case x == nil:
 		x = &forwards.Forward{IsPage: true, Page: p.Name}
 		err = s.pages.forwards.Open([]*forwards.Forward{x}, lastPorts(rec), s.forwardOptionsLocked())
@@ -174,7 +174,7 @@ func (s *session) forwardOther(p *probe.Page) (local string, err error) {
 }
 
 // websocketsLocked says what becomes of the page's open WebSockets when the connection is lost.
-func (s *session) websocketsLocked() *api.Websockets {
+func (s *Session) websocketsLocked() *api.Websockets {
 	r, job := s.pages.route, s.facts.Job()
 	switch {
 	case r == nil:
@@ -218,14 +218,14 @@ const verifyTimeout = 5 * time.Second
 // verify probes the page of a ready session once more, for a person who wants to use it
 // now: its job may have been cancelled a moment ago, and the scheduler is not queried
 // that often.
-func (s *session) verify(ctx context.Context) {
+func (s *Session) verify(ctx context.Context) {
 	s.mu.Lock()
 	r, ready := s.pages.route, s.current.State == api.SessionReady && s.facts.Link == ""
 	s.mu.Unlock()
 	if r == nil || !ready {
 		return
 	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.agent.limits.Probe.Request))
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.parts.Limits.Probe.Request))
 	defer cancel()
 	err := r.Verify(probing)
 	if err == nil || ctx.Err() != nil {
@@ -235,7 +235,7 @@ func (s *session) verify(ctx context.Context) {
 	if r.Inside != nil {
 		what = "the job"
 	}
-	s.agent.log.Info("the page or the job no longer responds", "session", s.name, "err", err)
+	s.parts.Log.Info("the page or the job no longer responds", "session", s.Name, "err", err)
 	s.Change(func(f *facts.Facts) {
 		if s.pages.route == r && f.Answers {
 			f.Answers, f.Doing = false, facts.Doing{Text: fmt.Sprintf("%s no longer responds: %v", what, err)}
@@ -262,7 +262,7 @@ func pageAt(ep api.Endpoint, local string) api.OpenResponse {
 
 // OpenPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
-func (s *session) OpenPage(proven *probe.Route) {
+func (s *Session) OpenPage(proven *probe.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pages.route, s.facts.Answers, s.facts.Doing = proven, true, facts.Doing{}
@@ -278,7 +278,7 @@ func (s *session) OpenPage(proven *probe.Route) {
 }
 
 // ClosePage takes the page away: nothing is known to serve it.
-func (s *session) ClosePage(show func(*facts.Facts)) {
+func (s *Session) ClosePage(show func(*facts.Facts)) {
 	s.Change(func(f *facts.Facts) {
 		s.pages.route = nil
 		f.Endpoint, f.Link, f.Answers = nil, "", false
@@ -287,7 +287,7 @@ func (s *session) ClosePage(show func(*facts.Facts)) {
 }
 
 // SetOthers makes these the other pages that the job announces.
-func (s *session) SetOthers(pages []*probe.Page) {
+func (s *Session) SetOthers(pages []*probe.Page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pages.setOthers(pages) {

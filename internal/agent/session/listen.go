@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"cmp"
@@ -18,9 +18,9 @@ import (
 )
 
 // listen opens the session's listeners, once.
-func (s *session) listen(ctx context.Context) error {
-	rec := s.agent.store.Session(s.name)
-	specs, err := fixedSpecs(ctx, s.agent.pool, s.Config())
+func (s *Session) listen(ctx context.Context) error {
+	rec := s.parts.Store.Session(s.Name)
+	specs, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config())
 	if err != nil {
 		return err
 	}
@@ -35,21 +35,28 @@ func (s *session) listen(ctx context.Context) error {
 
 // holdPort opens the listeners of a session that was up in the last agent, before its
 // first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
-func (s *session) holdPort() error {
-	rec := s.agent.store.Session(s.name)
+func (s *Session) HoldPort() error {
+	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
 	s.facts = facts.Facts{
-		Name: s.name, Saved: rec, Started: true, Looking: s.hasJobLocked(), NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
+		Name: s.Name, Saved: rec, Started: true, Looking: s.hasJobLocked(), NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
 		Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting},
 	}
 	return s.listenLocked(s.cfg.Forward, rec)
 }
 
-func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) error {
+// UseForwards has a session that is down use forwards that are open already.
+func (s *Session) UseForwards(open *forwards.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages.forwards, s.pages.host = open, s.cfg.Host
+}
+
+func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) error {
 	if s.pages.forwards != nil {
 		return nil
 	}
@@ -63,12 +70,12 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	for _, spec := range specs {
 		list = append(list, &forwards.Forward{Spec: spec})
 	}
-	for _, spec := range s.agent.sessions.savedForwards(s.name, rec.Added) {
+	for _, spec := range s.parts.Sessions.savedForwards(s.Name, rec.Added) {
 		if !slices.Contains(specs, spec) { // else it is in the config since
 			list = append(list, &forwards.Forward{Spec: spec, Added: true})
 		}
 	}
-	open := forwards.New(s.agent.ctx) // not of the attempt: they stay open after it
+	open := forwards.New(s.parts.Ctx) // not of the attempt: they stay open after it
 	if err := open.Open(list, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
 		open.Close()
 		return err
@@ -80,7 +87,7 @@ func (s *session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 
 // closeOutdated closes the listeners of an earlier attempt if the config has other
 // forwards or another host since, or has given the session a page or taken it away.
-func (s *session) closeOutdated(specs []configs.ForwardSpec) {
+func (s *Session) closeOutdated(specs []configs.ForwardSpec) {
 	s.mu.Lock()
 	open := s.pages.forwards
 	outdated := open != nil && (s.pages.host != s.cfg.Host || (open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
@@ -95,13 +102,13 @@ func (s *session) closeOutdated(specs []configs.ForwardSpec) {
 
 // keepPorts remembers the local ports that were picked, for the next up, and publishes a
 // notice for each port that is not the wanted one.
-func (s *session) keepPorts() {
+func (s *Session) keepPorts() {
 	s.mu.Lock()
 	open := s.pages.forwards
 	s.mu.Unlock()
 	for _, f := range open.Status() {
 		if f.Note != "" {
-			s.agent.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.name, Text: f.Note}})
+			s.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.Name, Text: f.Note}})
 		}
 	}
 	if open != nil { // else it was taken down meanwhile
@@ -116,14 +123,14 @@ func lastPorts(rec state.Session) forwards.Ports {
 }
 
 // forwardOptionsLocked are the session's settings for forwards that are opened now.
-func (s *session) forwardOptionsLocked() forwards.Options {
+func (s *Session) forwardOptionsLocked() forwards.Options {
 	return forwards.Options{
-		Name: s.name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
-		Listen:  s.agent.pool.Host(s.cfg.Host).Listen,
-		Waiting: func(person bool) { s.agent.pool.Host(s.host()).Waiting(person) },
-		Kept:    &s.agent.kept,
+		Name: s.Name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
+		Listen:  s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
+		Waiting: func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
+		Kept:    &s.parts.Kept,
 		Changed: func() { s.Change(func(*facts.Facts) {}) },
-		Log:     s.agent.log,
+		Log:     s.parts.Log,
 	}
 }
 
@@ -142,7 +149,7 @@ func fixedSpecs(ctx context.Context, pool *tunnel.Pool, cfg configs.Session) ([]
 // targetsLocked decides what the forwards lead to. The main page is open over its proven route
 // once the session is ready; the other forwards of a session with a job lead to the job's node
 // while it runs, those of a session without one through the host.
-func (s *session) targetsLocked(ready bool) forwards.Targets {
+func (s *Session) targetsLocked(ready bool) forwards.Targets {
 	to := forwards.Targets{Connected: s.facts.Wanted() && s.facts.Host.State == api.HostUp, Announced: ready}
 	if ready && s.facts.Link == "" && s.pages.route != nil {
 		to.Main = s.pages.route.Target()
@@ -152,7 +159,7 @@ func (s *session) targetsLocked(ready bool) forwards.Targets {
 		to.Pages = s.pages.targets()
 		to.Fixed = nodeDialer{session: s, job: s.facts.Job().Ref(), node: s.facts.Job().Node, restarts: s.facts.Job().Restarts}
 	case !s.hasJobLocked() && ready:
-		to.Fixed = s.agent.pool.Host(s.cfg.Host)
+		to.Fixed = s.parts.Hosts.Pool.Host(s.cfg.Host)
 	}
 	return to
 }
@@ -160,7 +167,7 @@ func (s *session) targetsLocked(ready bool) forwards.Targets {
 // nodeDialer dials for the forwards of a session with a job, as the node does that one
 // run of the job is on.
 type nodeDialer struct {
-	session   *session
+	session   *Session
 	job, node string
 	restarts  int
 }
@@ -177,10 +184,10 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 
 // changeForwards adds forwards to the session's own, or removes added ones. The list is nil if
 // nothing has changed.
-func (s *session) changeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
+func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	rec := s.agent.store.Session(s.name)
+	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	if remove {
 		list, err = s.removeForwardsLocked(specs)
@@ -202,10 +209,10 @@ func (s *session) changeForwards(specs []configs.ForwardSpec, remove bool) (list
 
 // addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
 // exist already stay as they are.
-func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
+func (s *Session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
 	switch {
 	case !s.hasJobLocked():
-		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.name).
+		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.Name).
 			WithHint("`tunctl forward %s …` forwards through its host", s.cfg.Host)
 	case s.attempt == nil || s.pages.forwards == nil:
 		return nil, s.notRunningLocked()
@@ -233,14 +240,14 @@ func (s *session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Sessi
 
 // removeForwardsLocked ends forwards that were added, all or none. A spec may have another
 // port here than the one that it asked for.
-func (s *session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
+func (s *Session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
 	if s.pages.forwards == nil {
-		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.name)
+		return nil, api.Errorf(api.CodeNotReady, "session %s is down and forwards nothing", s.Name)
 	}
 	for _, spec := range specs {
 		if x := s.pages.forwards.To(spec); x == nil || !x.Added {
 			added := strings.Join(specTexts(s.pages.forwards.Specs(true)), ", ")
-			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.name).
+			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.Name).
 				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
 		}
 	}
@@ -255,10 +262,10 @@ func specTexts(specs []configs.ForwardSpec) []string {
 	return texts
 }
 
-// closeForwards ends what the sessions listen on, as the agent stops: the next one needs their ports.
-func (r *registry) closeForwards() {
+// CloseForwards ends what the sessions listen on, as the agent stops: the next one needs their ports.
+func (r *Registry) CloseForwards() {
 	var closing sync.WaitGroup
-	for _, s := range r.live() {
+	for _, s := range r.Live() {
 		s.mu.Lock()
 		open := s.pages.forwards
 		s.mu.Unlock()
@@ -271,7 +278,7 @@ func (r *registry) closeForwards() {
 // them again.
 func (r *attempt) dropFailed() {
 	s := r.session
-	if s.origin != adhoc || s.agent.ctx.Err() != nil {
+	if s.origin != adhoc || s.parts.Ctx.Err() != nil {
 		return
 	}
 	s.acting.Lock()
@@ -285,6 +292,6 @@ func (r *attempt) dropFailed() {
 	s.mu.Unlock()
 	if failed {
 		open.Close()
-		s.agent.sessions.forget(s)
+		s.parts.Sessions.Forget(s)
 	}
 }
