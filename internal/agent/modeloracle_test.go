@@ -167,7 +167,7 @@ func (m *model) checkSubmission(tag *modelTag) {
 		switch {
 		case !w.kept:
 			m.wrong("%s follows a job although keep is off", tag.tag)
-		case was.endedBy == l: // of another laptop's cancel it hears later, and the next job ends then
+		case was.endedBy == l && time.Since(was.ended) > time.Minute: // of another laptop's cancel it hears later; the next job ends then, as one that is just submitted
 			m.wrong("%s follows a job that a person cancelled", tag.tag)
 		case time.Since(was.extended) < 2*time.Minute: // by another laptop, of which it hears at its next query
 		case time.Since(was.requeued) < 2*time.Minute: // likewise
@@ -386,7 +386,7 @@ func (m *model) checkHistory(l *modelLaptop) {
 	seen := map[string]bool{}
 	for _, r := range runs {
 		key := r.Session + " " + r.Job.ID
-		if seen[key] {
+		if seen[key] && !m.jumped { // by a clock that jumps, a job that was cancelled is submitted again
 			m.wrong("%s has job %s of %s twice in its history", l.name, r.Job.ID, r.Session)
 		}
 		seen[key] = true

@@ -360,7 +360,8 @@ func TestWhatIsSentDuringACutIsKeptUpToALimit(t *testing.T) {
 
 func TestARelayThatIsGoneIsSaid(t *testing.T) {
 	c := newResumable(t)
-	sleeper := run(t, c.Conn, idle)
+	sleeper := run(t, c.Conn, "echo $$; "+idle)
+	started(t, sleeper) // before that, it still has the relay's socket
 	_ = c.relay.cmd.Process.Kill()
 	_ = c.relay.ended()
 	<-c.Lost()

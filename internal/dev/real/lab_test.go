@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -63,6 +64,7 @@ type footprint struct {
 	record
 	dir    string
 	spaces []string // its network namespaces
+	newest uint64   // when its last process was started: a later lab may get the numbers of its namespaces
 }
 
 func footprintOf(t *testing.T, name string) footprint {
@@ -79,22 +81,35 @@ func footprintOf(t *testing.T, name string) footprint {
 		}
 		f.spaces = append(f.spaces, space)
 	}
-	if len(f.left()) < len(nodes) {
-		t.Fatalf("a lab that is up has only %q", f.left())
+	f.newest = math.MaxUint64
+	all := f.processes()
+	if len(all) < len(nodes) {
+		t.Fatalf("a lab that is up has only %v", all)
 	}
+	f.newest = slices.MaxFunc(all, func(a, b stat) int { return cmp.Compare(a.start, b.start) }).start
 	return f
+}
+
+// processes are those of the lab.
+func (f footprint) processes() (found []stat) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		space, err := os.Readlink(filepath.Join(dir, "ns/net"))
+		if err != nil || !slices.Contains(f.spaces, space) {
+			continue
+		}
+		if s, err := readStat(dir); err == nil && s.start <= f.newest {
+			found = append(found, s)
+		}
+	}
+	return found
 }
 
 // left is what there is of the lab: processes, device, routes, control groups, folder.
 func (f footprint) left() []string {
 	var found []string
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		space, err := os.Readlink(filepath.Join(dir, "ns/net"))
-		if err == nil && slices.Contains(f.spaces, space) {
-			s, _ := readStat(dir)
-			found = append(found, "process "+s.name)
-		}
+	for _, s := range f.processes() {
+		found = append(found, "process "+s.name)
 	}
 	for _, argv := range [][]string{
 		{"ip", "-o", "link", "show", f.device()},
