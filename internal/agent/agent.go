@@ -2,14 +2,10 @@
 // connection, job watch and forward, remembers which sessions were up, and serves the
 // local API to the CLI and the tray.
 //
-// Its parts: registry.go, where alone a name becomes a session; package hosts, for all that is known
+// Its parts: package session, where alone a name becomes a session; package hosts, for all that is known
 // and asked of hosts; server.go, which makes calls of requests and streams of events. This file
-// starts and stops them.
-//
-// up.go has the steps from "up" to a followed job, jobrun.go those from a log line to an
-// open forward, both from top to bottom. Only package facts decides the state of a session, and
-// only session.go changes what is remembered of one. The agent never touches a terminal or
-// a desktop: what needs a person is published as an event.
+// starts and stops them. The agent never touches a terminal or a desktop: what needs a person is
+// published as an event.
 package agent
 
 import (

@@ -1,3 +1,8 @@
+// Package session has the sessions by name, and what each of them is: what is wanted, the attempt to bring
+// it up and keep it up, its pages and forwards. Its jobs are package ledger's, a run of its job is package
+// run's. Only package facts decides the state of a session, and only session.go enters it.
+//
+// up.go has the steps from "up" to a followed job, from top to bottom.
 package session
 
 import (
