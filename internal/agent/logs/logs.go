@@ -8,11 +8,9 @@ import (
 	"strings"
 
 	"tunctl/configs"
-	"tunctl/internal/agent/hosts"
 	"tunctl/internal/api"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
-	"tunctl/tunnel"
 )
 
 // Log is where the log of a session's job is.
@@ -76,9 +74,4 @@ func (l Log) Tail(ctx context.Context, job api.Job) (string, error) {
 		return "", err
 	}
 	return strings.TrimRight(api.Redact(string(text)), "\n"), nil
-}
-
-// Of is the log of the job of a session with such a config, on its host.
-func Of(cfg configs.Session, host *tunnel.Host) Log {
-	return Log{Config: cfg.Log, User: host.Status().User, Host: hosts.Runner{Host: host}}
 }

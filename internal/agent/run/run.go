@@ -446,7 +446,12 @@ func (r *Run) show(format string, args ...any) {
 }
 
 // log is where the log of the job is.
-func (r *Run) log() logs.Log { return logs.Of(r.owner.Config(), r.host) }
+func (r *Run) log() logs.Log { return LogOf(r.owner.Config(), r.host) }
+
+// LogOf is where the log of the job of a session with such a config is.
+func LogOf(cfg configs.Session, host *tunnel.Host) logs.Log {
+	return logs.Log{Config: cfg.Log, User: host.Status().User, Host: hosts.Runner{Host: host}}
+}
 
 // nudgeFollower has the log read often for a while: something has just changed.
 func (r *Run) nudgeFollower() {

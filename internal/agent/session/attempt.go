@@ -102,7 +102,7 @@ func (r *attempt) expireLocked() {
 	})
 }
 
-// revoke ends the permission of a command that no longer waits.
+// Revoke ends the permission of a command that no longer waits.
 func (s *Session) Revoke(waiter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

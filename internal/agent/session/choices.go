@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// recentChoices are those of a session's earlier runs. A second session shares them with the
+// RecentChoices are those of a session's earlier runs. A second session shares them with the
 // one of the config.
 func (s *Session) RecentChoices() []api.Choices {
 	return s.parts.Store.Session(cmp.Or(s.Of, s.Name)).Recent

@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/latest"
 )
 
-// extend gives the session's job more time.
+// Extend gives the session's job more time.
 func (s *Session) Extend(ctx context.Context, by time.Duration) (api.Job, error) {
 	if !s.HasJob() {
 		return api.Job{}, OnlyForwards(s.Name)

@@ -33,7 +33,7 @@ func (s *Session) listen(ctx context.Context) error {
 	return s.listenLocked(specs, rec)
 }
 
-// holdPort opens the listeners of a session that was up in the last agent, before its
+// HoldPort opens the listeners of a session that was up in the last agent, before its
 // first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
 func (s *Session) HoldPort() error {
 	rec := s.parts.Store.Session(s.Name)
@@ -182,7 +182,7 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 	return node.Dial(ctx, network, address)
 }
 
-// changeForwards adds forwards to the session's own, or removes added ones. The list is nil if
+// ChangeForwards adds forwards to the session's own, or removes added ones. The list is nil if
 // nothing has changed.
 func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
 	s.acting.Lock()

@@ -36,7 +36,7 @@ func (s *Session) Machine(ctx context.Context, which string) (jobnode.Machine, e
 	return nodes.Machine(ctx, which)
 }
 
-// runningNodes are the nodes of the session's job, if it runs.
+// RunningNodes are the nodes of the session's job, if it runs.
 func (s *Session) RunningNodes() (*jobnode.Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,21 +58,6 @@ func (s *Session) save(t *testing.T, rec state.Session) {
 	}
 }
 
-// notices collects the texts of notices.
-func notices(w *events.Subscriber) []string {
-	var texts []string
-	for {
-		select {
-		case e := <-w.C:
-			if e.Type == api.EventNotice && e.Notice.Kind == api.NoticeTimeLimit {
-				texts = append(texts, e.Notice.Text)
-			}
-		default:
-			return texts
-		}
-	}
-}
-
 func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
 	if marks := DefaultLimits().Remind; !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
 		t.Errorf("the marks are %v", marks)

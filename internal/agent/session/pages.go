@@ -92,7 +92,7 @@ func (p *pages) reaches(node string) bool {
 	return p.route != nil && p.route.Endpoint.Reach == api.ReachLogin && api.SameNode(p.route.Endpoint.Host, node)
 }
 
-// page is the whole address of a page of the session's job, token included: of the main one
+// Page is the whole address of a page of the session's job, token included: of the main one
 // for "". Another page has a forward from its first use on.
 func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, error) {
 	main, other, err := s.findPage(name)

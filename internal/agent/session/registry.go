@@ -449,7 +449,7 @@ func (r *Registry) RestoreJobs() {
 	}
 }
 
-// saved are the sessions that were up when the last agent stopped.
+// Saved are the sessions that were up when the last agent stopped.
 func (r *Registry) Saved() []*Session {
 	var all []*Session
 	for _, name := range r.Store.Wanted() {

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/logs"
+	"tunctl/internal/agent/run"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -82,16 +83,17 @@ func newSession(a *Parts, cfg configs.Session, from origin, of string) *Session 
 	return s
 }
 
-// config is the session's config as it was taken for the attempt in progress.
+// Config is the session's config as it was taken for the attempt in progress.
 func (s *Session) Config() configs.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cfg
 }
 
+// Host is the alias of its host.
 func (s *Session) Host() string { return s.Config().Host }
 
-// status is the session with its current counters.
+// Status is the session with its current counters.
 func (s *Session) Status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,14 +186,14 @@ func connectFor(host *tunnel.Host, who requester, client string) {
 	}
 }
 
-// inProgress reports whether an attempt is in progress.
+// InProgress reports whether an attempt is in progress.
 func (s *Session) InProgress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempt != nil
 }
 
-// reconfigure takes the current settings from the config, unless an attempt is in
+// Reconfigure takes the current settings from the config, unless an attempt is in
 // progress.
 func (s *Session) Reconfigure() {
 	s.mu.Lock()
@@ -273,6 +275,7 @@ func (s *Session) hasJobLocked() bool { return s.byJob() || s.cfg.Job != "" || s
 // hasPageLocked reports whether the session's job serves a page.
 func (s *Session) hasPageLocked() bool { return s.hasJobLocked() && s.cfg.App != configs.ShellApp }
 
+// HasJob reports whether the session is for a job, and not for forwards only.
 func (s *Session) HasJob() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,7 +303,7 @@ func (s *Session) Enter() (leave func()) {
 // Nodes are those of the job, while it is followed; nil if it is not.
 func (s *Session) Nodes() *jobnode.Run { return s.nodes.Load() }
 
-// stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
+// Stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
 // first, so that an up need not wait for the end, and no interruption loses it.
 func (s *Session) Stop(ctx context.Context, cancel bool) (api.Session, error) {
 	s.acting.Lock()
@@ -342,19 +345,14 @@ func (s *Session) halt() {
 	s.parts.Kept.Keep(s.parts.Ctx, open, options)
 }
 
-// known are the facts as they are now.
+// Facts are the facts as they are now.
 func (s *Session) Facts() facts.Facts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.facts
 }
 
-// show says what happens within the session's state.
-func (s *Session) show(format string, args ...any) {
-	s.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
-}
-
-// change changes facts, and enters the state that follows from all of them.
+// Change changes facts, and enters the state that follows from all of them.
 func (s *Session) Change(apply func(*facts.Facts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -387,7 +385,7 @@ func (s *Session) recordLocked(change func(*state.Session)) error {
 	return err
 }
 
-// saved is what is remembered of the session.
+// Saved is what is remembered of the session.
 func (s *Session) Saved() state.Session { return s.parts.Store.Session(s.Name) }
 
 // enterLocked is the one place that enters a state: it sets since when and why,
@@ -463,7 +461,7 @@ func (s *Session) redactLocked(text string) string {
 	return api.Redact(text, append(tokens, s.pages.secrets()...)...)
 }
 
-// caughtUp reports whether the session shows its job as the scheduler last reported it.
+// CaughtUp reports whether the session shows its job as the scheduler last reported it.
 func (s *Session) CaughtUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -479,10 +477,10 @@ func (s *Session) CaughtUp() bool {
 	return reported.ID != job.ID || reported.State == api.JobUnknown || !reported.State.Ended() && reflect.DeepEqual(reported, *job)
 }
 
-// log is where the log of the session's job is.
+// JobLog is where the log of the session's job is.
 func (s *Session) JobLog() logs.Log {
 	cfg := s.Config()
-	return logs.Of(cfg, s.parts.Hosts.Pool.Host(cfg.Host))
+	return run.LogOf(cfg, s.parts.Hosts.Pool.Host(cfg.Host))
 }
 
 // Notify publishes a notice about the session.

@@ -17,7 +17,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show", "internal/words"},
@@ -37,8 +37,11 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
-	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/api", "internal/words", "jobwatch", "tunnel/forward"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/home", "internal/localapi", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
+	"internal/agent/session":   {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/run", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent/run":       {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node"},
+	"internal/agent/ledger":    {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "internal/localapi", "jobwatch", "jobwatch/remote", "tunnel"},
+	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/words", "jobwatch", "tunnel/forward"},
 	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
 	"internal/agent/logs":      {"configs", "internal/api", "internal/localapi", "jobwatch/joblog", "jobwatch/remote"},
 	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward", "tunnel/node"},
@@ -92,6 +95,7 @@ var imports = map[string][]string{
 	"internal/suggest":    {},
 	"internal/lists":      {},
 	"internal/posixsh":    {},
+	"internal/latest":     {},
 	"internal/ctxtime":    {},
 	"internal/freeport":   {},
 
@@ -104,7 +108,8 @@ var imports = map[string][]string{
 	"internal/dev/bench":           {"internal/autostart", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/tunneltest", "tunnel", "tunnel/forward"},
 	"internal/dev/bench/dashboard": {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/chromium", "internal/lab"},
 	"internal/dev/bench/ground":    {},
-	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
+	"internal/dev/ownertest":       {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/probe", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/home", "jobwatch/remote", "tunnel"},
+	"internal/dev/bench/growth":    {"internal/agent", "internal/agent/session", "internal/agent/state", "internal/api", "internal/client", "internal/ctxtime", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/home", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/dev/bench/idle":      {},
 	"internal/dev/bench/inside":    {"internal/api", "internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},
 	"internal/dev/bench/start":     {"internal/dev/bench/ground", "internal/dev/bench/table", "internal/dev/real"},

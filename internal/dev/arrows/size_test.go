@@ -129,48 +129,51 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63237
+	allLines   = 63428
 	otherLines = 4809
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
 var largeTypes = map[string]size{
-	"cmd/tunctl.invocation":      {9, 29},
-	"configs.Site":               {10, 24},
-	"internal/agent.server":      {10, 44},
-	"internal/agent.session":     {10, 61},
-	"internal/agent/hosts.Hosts": {9, 38},
-	"internal/lab.Cluster":       {14, 54},
-	"internal/lab.call":          {9, 29},
-	"internal/watchui.model":     {5, 52},
-	"tunnel.Host":                {11, 54},
+	"cmd/tunctl.invocation":          {9, 29},
+	"configs.Site":                   {10, 24},
+	"internal/agent.server":          {9, 38},
+	"internal/agent/hosts.Hosts":     {9, 38},
+	"internal/agent/session.Session": {9, 70},
+	"internal/lab.Cluster":           {14, 54},
+	"internal/lab.call":              {9, 29},
+	"internal/watchui.model":         {5, 52},
+	"tunnel.Host":                    {11, 54},
 }
 
 // sizes are how large each package is.
 var sizes = map[string]size{
-	"cmd/tunctl":               {53, 6158},
+	"cmd/tunctl":               {53, 6159},
 	"configs":                  {32, 3496},
 	"internal/action":          {4, 219},
-	"internal/agent":           {29, 5213},
+	"internal/agent":           {11, 1319},
 	"internal/agent/events":    {3, 280},
-	"internal/agent/facts":     {5, 579},
+	"internal/agent/facts":     {5, 594},
 	"internal/agent/forwards":  {4, 469},
 	"internal/agent/hosts":     {9, 796},
 	"internal/agent/jobnode":   {1, 267},
+	"internal/agent/ledger":    {8, 1186},
 	"internal/agent/logs":      {2, 178},
 	"internal/agent/passwords": {1, 87},
 	"internal/agent/probe":     {7, 912},
+	"internal/agent/run":       {3, 567},
+	"internal/agent/session":   {17, 2258},
 	"internal/agent/settings":  {3, 209},
 	"internal/agent/socket":    {1, 171},
 	"internal/agent/state":     {4, 848},
 	"internal/agent/stream":    {1, 176},
-	"internal/agent/submit":    {5, 558},
-	"internal/api":             {28, 1383},
+	"internal/agent/submit":    {6, 595},
+	"internal/api":             {28, 1389},
 	"internal/atomicfile":      {3, 89},
 	"internal/autostart":       {8, 779},
 	"internal/client":          {7, 633},
 	"internal/cmdline":         {4, 714},
-	"internal/ctxtime":         {2, 31},
+	"internal/ctxtime":         {2, 38},
 	"internal/dashboard":       {7, 774},
 	"internal/desktop":         {15, 924},
 	"internal/doctor":          {6, 518},
@@ -178,6 +181,7 @@ var sizes = map[string]size{
 	"internal/freeport":        {3, 23},
 	"internal/gateway":         {3, 312},
 	"internal/home":            {11, 310},
+	"internal/latest":          {1, 8},
 	"internal/lists":           {1, 8},
 	"internal/localapi":        {1, 135},
 	"internal/localsocket":     {4, 383},

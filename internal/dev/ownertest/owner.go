@@ -97,18 +97,25 @@ func (o *Owner) Source(cfg configs.Session) *submit.Source {
 // Derived is the state that follows from the facts.
 func (o *Owner) Derived() facts.Derived { return o.Known.Derive(time.Now()) }
 
+// Config is its settings.
 func (o *Owner) Config() configs.Session { return o.Session }
 
+// Facts is what is known of it.
 func (o *Owner) Facts() facts.Facts { return o.Known }
 
+// Status is only its name.
 func (o *Owner) Status() api.Session { return api.Session{Name: o.Session.Name} }
 
+// InProgress is always true.
 func (o *Owner) InProgress() bool { return true }
 
+// Idle is always zero.
 func (o *Owner) Idle(string) time.Duration { return 0 }
 
+// Change changes what is known.
 func (o *Owner) Change(apply func(*facts.Facts)) { apply(&o.Known) }
 
+// Record changes what is known and saved.
 func (o *Owner) Record(apply func(*facts.Facts), change func(*state.Session)) error {
 	apply(&o.Known)
 	err := o.Store.Update(o.Session.Name, change)
@@ -116,21 +123,29 @@ func (o *Owner) Record(apply func(*facts.Facts), change func(*state.Session)) er
 	return err
 }
 
+// Notify keeps the text.
 func (o *Owner) Notify(_ api.NoticeKind, text string) { o.Notices = append(o.Notices, text) }
 
+// SetNodes does nothing.
 func (o *Owner) SetNodes(*jobnode.Run) {}
 
+// SetOthers does nothing.
 func (o *Owner) SetOthers([]*probe.Page) {}
 
+// OpenPage keeps the route.
 func (o *Owner) OpenPage(r *probe.Route) { o.Route, o.Known.Answers = r, true }
 
+// ClosePage forgets the route.
 func (o *Owner) ClosePage(show func(*facts.Facts)) {
 	o.Route, o.Known.Answers = nil, false
 	show(&o.Known)
 }
 
+// Reaches is always false.
 func (o *Owner) Reaches(string) bool { return false }
 
+// Machine is always fails.
 func (o *Owner) Machine(context.Context, string) (jobnode.Machine, error) { return nil, api.ErrDown }
 
+// HeldChanged does nothing.
 func (o *Owner) HeldChanged() {}
