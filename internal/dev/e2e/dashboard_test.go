@@ -403,8 +403,8 @@ func TestADashboardThatIsDeadLooksDead(t *testing.T) {
 	used := v.newTab(v.address) // in a tab of its own, as a person types it
 	v.must(used.Until(v.ctx, `document.body.textContent.includes("This page needs a new address")`))
 	v.must(v.page.Front(v.ctx))
-	v.must(v.page.Evaluate(v.ctx, `location.reload()`, nil))
-	v.until(live)
+	v.must(v.page.Evaluate(v.ctx, `window.before = true; location.reload()`, nil))
+	v.until(`!window.before && ` + live)
 
 	v.l.run("agent", "stop")
 	v.shows("#needs", "has stopped")

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 	"tunctl/tunnel"
 )
 
-// Owner is a session that is ready, with nothing behind it. One goroutine uses it.
+// Owner is a session that is ready, with nothing behind it.
 type Owner struct {
 	Settings *settings.Settings
 	Store    *state.Store
@@ -32,6 +33,7 @@ type Owner struct {
 	Hosts    *hosts.Hosts
 	Log      *slog.Logger
 
+	mu      sync.Mutex // of what follows, for what a goroutine of the tested part uses
 	Session configs.Session
 	Known   facts.Facts
 	Notices []string
@@ -84,6 +86,8 @@ func (o *Owner) Configure(t *testing.T, text string) {
 
 // Told are the notices since the last call.
 func (o *Owner) Told() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	texts := o.Notices
 	o.Notices = nil
 	return texts
@@ -95,13 +99,21 @@ func (o *Owner) Source(cfg configs.Session) *submit.Source {
 }
 
 // Derived is the state that follows from the facts.
-func (o *Owner) Derived() facts.Derived { return o.Known.Derive(time.Now()) }
+func (o *Owner) Derived() facts.Derived {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Known.Derive(time.Now())
+}
 
 // Config is its settings.
 func (o *Owner) Config() configs.Session { return o.Session }
 
 // Facts is what is known of it.
-func (o *Owner) Facts() facts.Facts { return o.Known }
+func (o *Owner) Facts() facts.Facts {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Known
+}
 
 // Status is only its name.
 func (o *Owner) Status() api.Session { return api.Session{Name: o.Session.Name} }
@@ -113,10 +125,16 @@ func (o *Owner) InProgress() bool { return true }
 func (o *Owner) Idle(string) time.Duration { return 0 }
 
 // Change changes what is known.
-func (o *Owner) Change(apply func(*facts.Facts)) { apply(&o.Known) }
+func (o *Owner) Change(apply func(*facts.Facts)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	apply(&o.Known)
+}
 
 // Record changes what is known and saved.
 func (o *Owner) Record(apply func(*facts.Facts), change func(*state.Session)) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	apply(&o.Known)
 	err := o.Store.Update(o.Session.Name, change)
 	o.Known.Saved = o.Store.Session(o.Session.Name)
@@ -124,7 +142,11 @@ func (o *Owner) Record(apply func(*facts.Facts), change func(*state.Session)) er
 }
 
 // Notify keeps the text.
-func (o *Owner) Notify(_ api.NoticeKind, text string) { o.Notices = append(o.Notices, text) }
+func (o *Owner) Notify(_ api.NoticeKind, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.Notices = append(o.Notices, text)
+}
 
 // SetNodes does nothing.
 func (o *Owner) SetNodes(*jobnode.Run) {}
@@ -133,10 +155,16 @@ func (o *Owner) SetNodes(*jobnode.Run) {}
 func (o *Owner) SetOthers([]*probe.Page) {}
 
 // OpenPage keeps the route.
-func (o *Owner) OpenPage(r *probe.Route) { o.Route, o.Known.Answers = r, true }
+func (o *Owner) OpenPage(r *probe.Route) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.Route, o.Known.Answers = r, true
+}
 
 // ClosePage forgets the route.
 func (o *Owner) ClosePage(show func(*facts.Facts)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.Route, o.Known.Answers = nil, false
 	show(&o.Known)
 }
