@@ -108,7 +108,8 @@ const staleFor = 12 * time.Minute
 
 // checkTrue checks that what is shown of a session is so.
 func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.Time) {
-	connected := l.agent.Hosts.Pool.Host("hpc").Status().State == api.HostUp
+	host := l.agent.Hosts.Pool.Host("hpc").Status()
+	connected := host.State == api.HostUp && now.Sub(host.Since) > staleFor
 	for _, shown := range shownJobs(s) {
 		j := m.cluster.find(shown.ID)
 		if j == nil {
