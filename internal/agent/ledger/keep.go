@@ -66,7 +66,7 @@ func (k *Keeper) Serve(ctx context.Context) {
 		}
 		select {
 		case job = <-k.updates:
-			if k.due(job).After(time.Now().Add(KeepSlack)) {
+			if k.isExtended(job) {
 				k.ledger.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
 			}
 		case next := <-updates:
@@ -93,6 +93,14 @@ func (k *Keeper) due(job api.Job) time.Time {
 		return k.retry
 	}
 	return at
+}
+
+// isExtended reports whether a job ends much later than when the next job was submitted. By its tag that is
+// for another time limit: a job that only seems to end later, as after a clock was set, keeps its next
+// one, whose tag would be used again.
+func (k *Keeper) isExtended(job api.Job) bool {
+	rec := k.ledger.saved()
+	return k.due(job).After(time.Now().Add(KeepSlack)) && rec.Next().Tag != nextTag(job, rec.Asked)
 }
 
 // KeepAt is when that is, by the host's clock, for a job that has an end.

@@ -7,6 +7,7 @@ import (
 
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/jobwatch"
 )
 
 func TestNextTag(t *testing.T) {
@@ -27,6 +28,23 @@ func TestNextTag(t *testing.T) {
 		if got := nextTag(tt.job, 0); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.job, got, tt.want)
 		}
+	}
+}
+
+func TestKeeperExtension(t *testing.T) {
+	l, owner := newLedger(t)
+	owner.Session.Keep = true
+	start := time.Now()
+	job := api.Job{ID: "7", State: api.JobRunning, Submitted: start, Start: start, End: start.Add(time.Hour)}
+	next := state.Submission{Tag: nextTag(job, 0), Role: state.RoleNext, Job: &api.Job{ID: "8", State: api.JobQueued}}
+	owner.Save(t, state.Session{Submissions: state.Submissions{{Role: state.RoleJob, Job: &job}, next}})
+	k := l.NewKeeper(jobwatch.NewWatcher(nil, jobwatch.Options{}))
+	if k.isExtended(job) {
+		t.Error("a job with the time limit that its next one was submitted for is extended")
+	}
+	job.End = start.Add(3 * time.Hour)
+	if !k.isExtended(job) {
+		t.Error("a job with a longer time limit is not extended")
 	}
 }
 
