@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -170,6 +171,7 @@ type Page struct {
 
 	mu       sync.Mutex
 	problems []string
+	lost     []string
 }
 
 // NewPage opens a tab.
@@ -190,7 +192,7 @@ func (b *Browser) NewPage(ctx context.Context) (*Page, error) {
 	b.mu.Lock()
 	b.pages[p.session] = p
 	b.mu.Unlock()
-	for _, domain := range []string{"Runtime", "Log", "Audits", "Page"} {
+	for _, domain := range []string{"Runtime", "Log", "Audits", "Page", "Network"} {
 		if err := p.Call(ctx, domain+".enable", nil, nil); err != nil {
 			return nil, err
 		}
@@ -206,10 +208,12 @@ func (p *Page) Call(ctx context.Context, method string, params map[string]any, r
 	return p.browser.call(ctx, p.session, method, params, result)
 }
 
-// take notes what should not happen on a page: errors, and violations of its policy.
+// take notes what should not happen on a page: errors, and violations of its policy; and what did not load. It
+// leaves a page that would ask whether to stay.
 func (p *Page) take(m message) {
 	var e struct {
 		Type  string `json:"type"`
+		Lost  string `json:"errorText"`
 		Entry struct {
 			Source, Level, Text string
 		} `json:"entry"`
@@ -231,8 +235,18 @@ func (p *Page) take(m message) {
 	if json.Unmarshal(m.Params, &e) != nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var problem string
 	switch {
+	case m.Method == "Network.loadingFailed":
+		p.lost = append(p.lost, e.Lost)
+		return
+	case m.Method == "Page.javascriptDialogOpening":
+		go func() {
+			_ = p.Call(context.Background(), "Page.handleJavaScriptDialog", map[string]any{"accept": true}, nil)
+		}()
+		return
 	case m.Method == "Runtime.exceptionThrown":
 		problem = e.Exception.Text + " " + e.Exception.Exception.Description
 	case m.Method == "Runtime.consoleAPICalled" && (e.Type == "error" || e.Type == "warning"):
@@ -244,8 +258,6 @@ func (p *Page) take(m message) {
 	default:
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.problems = append(p.problems, problem)
 }
 
@@ -253,7 +265,14 @@ func (p *Page) take(m message) {
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.problems...)
+	return slices.Clone(p.problems)
+}
+
+// Lost says why files of the page did not load so far.
+func (p *Page) Lost() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lost)
 }
 
 // Navigate loads an address.
@@ -296,14 +315,19 @@ func (p *Page) Evaluate(ctx context.Context, expression string, value any) error
 	return json.Unmarshal(answer.Result.Value, value)
 }
 
-// Until waits until a condition holds on the page, whichever page that is by then.
+// Until waits until a condition holds on the page, whichever page that is by then. One that could not be
+// loaded is loaded again, as a browser with a window does: it ends all loading when the addresses of the
+// machine change, as they do when another test starts its lab.
 func (p *Page) Until(ctx context.Context, condition string) error {
 	for {
-		holds := false
+		holds := new(bool) // nil: it is the browser's own page about an error
 		once, cancel := context.WithTimeout(ctx, answerWithin)
-		err := p.Evaluate(once, "!!("+condition+")", &holds) // which fails while a page is on its way
+		err := p.Evaluate(once, `location.protocol === "chrome-error:" ? null : !!(`+condition+")", &holds) // which fails while a page is on its way
+		if err == nil && holds == nil {
+			err = p.Call(once, "Page.reload", nil, nil)
+		}
 		cancel()
-		if err == nil && holds {
+		if err == nil && holds != nil && *holds {
 			return nil
 		}
 		if ctxtime.Sleep(ctx, 50*time.Millisecond) != nil {

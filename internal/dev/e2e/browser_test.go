@@ -112,9 +112,7 @@ func openNotebook(l *laptop, cells ...string) (page notebookPage, b *tab, token 
 	l.t.Log(jupyterVersion(l.t, base, token))
 	newNotebook(l.t, base, token, cells)
 	b = openTab(l.t)
-	if err := b.ask("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, &struct{}{}); err != nil {
-		l.t.Fatal(err)
-	}
+	b.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true})
 	address := base.JoinPath(page.path, "across.ipynb").String() + "?token=" + token
 	const connected = "the notebook's kernel is connected"
 	if page == classicPage {

@@ -61,7 +61,7 @@ type codeServer struct{ *tab }
 // until waits until an element is found, or a condition holds.
 func (e *codeServer) until(what, condition string) {
 	e.t.Helper()
-	e.tab.until(what, "!!("+condition+")")
+	e.tab.until(what, condition)
 }
 
 func (e *codeServer) logIn(address, password string) {
@@ -128,13 +128,6 @@ func (e *codeServer) enter() {
 	e.t.Helper()
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		e.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"})
-	}
-}
-
-func (e *codeServer) call(method string, params map[string]any) {
-	e.t.Helper()
-	if err := e.ask(method, params, &struct{}{}); err != nil {
-		e.t.Fatal(err)
 	}
 }
 

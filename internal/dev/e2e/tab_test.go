@@ -1,198 +1,67 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/coder/websocket"
-	"github.com/coder/websocket/wsjson"
+	"tunctl/internal/dev/chromium"
 )
 
-// tab is the window of a headless browser, spoken to by its debugging protocol.
+// tab is the window of a headless browser.
 type tab struct {
 	t    *testing.T
-	conn *websocket.Conn
-	last int      // the id of the last question
-	lost []string // why files did not load
+	page *chromium.Page
 }
 
 func openTab(t *testing.T) *tab {
 	t.Helper()
-	profile := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
-		"--window-size=1000,700", "--remote-debugging-port=0", "about:blank")
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Start(); err != nil {
+	b, err := chromium.Start("--window-size=1000,700")
+	if err != nil {
 		t.Fatal(err)
 	}
-	b := &tab{t: t}
 	t.Cleanup(func() {
-		if b.conn != nil {
-			_ = b.conn.CloseNow()
+		if err := b.Close(); err != nil {
+			t.Error(err)
 		}
-		cancel()
-		_ = cmd.Wait() // killed by us
-		removeProfile(t, profile)
 	})
-	b.attach(profile)
-	if err := b.ask("Network.enable", nil, &struct{}{}); err != nil {
+	page, err := b.NewPage(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return &tab{t, page}
 }
 
-// removeProfile removes the profile of a browser that was killed. Its child processes end
-// by themselves a moment later, and may write until then.
-func removeProfile(t *testing.T, profile string) {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		err := os.RemoveAll(profile)
-		if err == nil {
-			return
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-deadline:
-			t.Fatal(err)
-		}
-	}
-}
-
-// attach finds the browser's window by the file that it leaves in its profile.
-func (b *tab) attach(profile string) {
+// call sends a command of the debugging protocol.
+func (b *tab) call(method string, params map[string]any) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	for {
-		target, err := debugTarget(ctx, profile)
-		if err == nil {
-			b.conn, _, err = websocket.Dial(ctx, target, nil) //nolint:bodyclose // the library closes it
-		}
-		if err == nil {
-			b.conn.SetReadLimit(64 << 20)
-			return
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			b.t.Fatalf("the browser shows no window: %v", err)
-		}
+	if err := b.page.Call(ctx, method, params, nil); err != nil {
+		b.t.Fatal(err)
 	}
-}
-
-func debugTarget(ctx context.Context, profile string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
-	if err != nil {
-		return "", err
-	}
-	port, _, _ := strings.Cut(string(text), "\n")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/json/list", nil)
-	if err != nil {
-		return "", err
-	}
-	res, err := browser().Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	var targets []struct {
-		Type string `json:"type"`
-		URL  string `json:"webSocketDebuggerUrl"`
-	}
-	if err := json.NewDecoder(res.Body).Decode(&targets); err != nil {
-		return "", err
-	}
-	for _, x := range targets {
-		if x.Type == "page" {
-			return x.URL, nil
-		}
-	}
-	return "", fmt.Errorf("no window among %d", len(targets))
-}
-
-// ask sends one command and decodes its result.
-func (b *tab) ask(method string, params, result any) error {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
-	b.last++
-	err := wsjson.Write(ctx, b.conn, map[string]any{"id": b.last, "method": method, "params": params})
-	for err == nil {
-		var answer struct {
-			ID     int    `json:"id"`
-			Method string `json:"method"`
-			Params struct {
-				Error string `json:"errorText"`
-			} `json:"params"`
-			Result json.RawMessage `json:"result"`
-			Error  *struct {
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		if err = wsjson.Read(ctx, b.conn, &answer); err != nil || answer.ID != b.last {
-			if answer.Method == "Network.loadingFailed" {
-				b.lost = append(b.lost, answer.Params.Error)
-			}
-			continue
-		}
-		if answer.Error != nil {
-			return fmt.Errorf("%s: %s", method, answer.Error.Message)
-		}
-		return json.Unmarshal(answer.Result, result)
-	}
-	return fmt.Errorf("%s: %w", method, err)
 }
 
 func (b *tab) navigate(address string) {
 	b.t.Helper()
-	var loaded struct {
-		Error string `json:"errorText"`
-	}
-	if err := b.ask("Page.navigate", map[string]any{"url": address}, &loaded); err != nil || loaded.Error != "" {
-		b.t.Fatalf("navigate: %v %s", err, loaded.Error)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	if err := b.page.Navigate(ctx, address); err != nil {
+		b.t.Fatalf("navigate: %v", err)
 	}
 }
 
 // evaluate runs an expression in the page, whichever page that is by now.
 func (b *tab) evaluate(expression string, value any) error {
-	var answer struct {
-		Result struct {
-			Value json.RawMessage `json:"value"`
-		} `json:"result"`
-		Exception *struct {
-			Text string `json:"text"`
-		} `json:"exceptionDetails"`
-	}
-	err := b.ask("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &answer)
-	switch {
-	case err != nil:
-		return err
-	case answer.Exception != nil:
-		return fmt.Errorf("%s: %s", expression, answer.Exception.Text)
-	case answer.Result.Value == nil:
-		return nil
-	}
-	return json.Unmarshal(answer.Result.Value, value)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	return b.page.Evaluate(ctx, expression, value)
 }
 
 // until waits until a condition holds.
 func (b *tab) until(what, condition string) {
 	b.t.Helper()
-	if err := b.await(condition, patience); err != nil {
+	if err := b.await(condition); err != nil {
 		b.never(what, err)
 	}
 }
@@ -204,32 +73,21 @@ func (b *tab) untilLoaded(address, what, condition string) {
 	var err error
 	for range 9 {
 		b.navigate("about:blank") // another fragment alone loads nothing
-		b.navigate(address)
-		if err = b.await(condition, 40*time.Second); err == nil {
+		if err = b.page.Navigate(b.t.Context(), address); err == nil {
+			err = b.await(condition)
+		}
+		if err == nil {
 			return
 		}
-		b.t.Logf("not yet: %s (%v); what did not load: %q", what, err, b.lost)
+		b.t.Logf("not yet: %s (%v); what did not load: %q", what, err, b.page.Lost())
 	}
 	b.never(what, err)
 }
 
-var errNotYet = errors.New("the condition does not hold")
-
-func (b *tab) await(condition string, limit time.Duration) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	for {
-		holds := false
-		err := b.evaluate(condition, &holds) // which fails while a page is on its way
-		if err == nil && holds {
-			return nil
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-deadline.C:
-			return cmp.Or(err, errNotYet)
-		}
-	}
+func (b *tab) await(condition string) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	return b.page.Until(ctx, condition)
 }
 
 // never fails the test, with a picture and the files of the page that did not come or were slow.
@@ -241,7 +99,7 @@ func (b *tab) never(what string, why error) {
 	_ = b.evaluate(`document.readyState + "\n" + performance.getEntriesByType("resource")
 		.filter(r => r.responseStatus != 200 || r.duration > 5000)
 		.map(r => [r.responseStatus, Math.round(r.duration) + " ms", new URL(r.name).pathname].join(" ")).join("\n")`, &files)
-	b.t.Fatalf("%s\nwhat did not load: %q", files, b.lost)
+	b.t.Fatalf("%s\nwhat did not load: %q", files, b.page.Lost())
 }
 
 func (b *tab) text(expression string) (text string) {
@@ -264,15 +122,11 @@ func (b *tab) picture(file string) {
 	if !pictures && !b.t.Failed() {
 		return
 	}
-	var shot struct {
-		Data string `json:"data"`
-	}
-	err := b.ask("Page.captureScreenshot", map[string]any{}, &shot)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	png, err := b.page.Picture(ctx)
 	if err == nil {
-		var png []byte
-		if png, err = base64.StdEncoding.DecodeString(shot.Data); err == nil {
-			err = os.WriteFile(file, png, 0o644)
-		}
+		err = os.WriteFile(file, png, 0o644)
 	}
 	if err != nil {
 		b.t.Error(err)
