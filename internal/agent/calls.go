@@ -62,8 +62,8 @@ func (a *server) handleAttach(ctx context.Context, req api.AttachRequest) (api.A
 	if err != nil {
 		return api.AttachResponse{}, err
 	}
-	up := s.StartFor(localapi.Client(ctx))
-	return api.AttachResponse{Session: &up.Session, At: up.At}, nil
+	up, err := s.StartFor(localapi.Client(ctx))
+	return api.AttachResponse{Session: &up.Session, At: up.At}, err
 }
 
 // chooseJob finds the job of a request: the named one, the only one that runs, or the
@@ -121,7 +121,8 @@ func (a *server) handleForward(ctx context.Context, req api.ForwardRequest) (api
 	if err != nil {
 		return api.ForwardResponse{}, err
 	}
-	return api.ForwardResponse{UpResponse: s.StartFor(localapi.Client(ctx)), Forwards: []api.Forward{}}, nil
+	up, err := s.StartFor(localapi.Client(ctx))
+	return api.ForwardResponse{UpResponse: up, Forwards: []api.Forward{}}, err
 }
 
 // forwardSession adds forwards to those of a session, or removes added ones.

@@ -109,7 +109,7 @@ func TestAJobInUseIsNotIdle(t *testing.T) {
 		g.until(8, 1)
 		g.on("alpha", func(h *simHost) { h.computes = true })
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })
-		g.session("gamma-0").Enter() // a shell
+		g.session("gamma-0").Meter.Enter() // a shell
 		g.on("mfa", func(h *simHost) { h.lastUse = g.since.Add(2 * time.Hour) })
 		g.until(10, 0)
 		if told := g.idleNotices(); len(told) != 0 {
@@ -179,7 +179,7 @@ func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
 		}
 		g.until(8, 30)
 		synctest.Wait()
-		all := g.session("alpha-0").Samples()
+		all := g.session("alpha-0").Meter.Samples()
 		if last := all[len(all)-1]; !last.IdleSince.IsZero() {
 			t.Errorf("nobody measures it any more, and at %v it is called idle since %v", last.Time, last.IdleSince)
 		}

@@ -122,7 +122,7 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (stream.
 	}
 	serve := to.Serve
 	to.Serve = func(ctx context.Context, client stream.Client) {
-		defer s.Enter()()
+		defer s.Meter.Enter()()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		// When the job has ended or moved, its client would keep a connection that leads nowhere.

@@ -31,7 +31,7 @@ func (a *server) handleUsage(w http.ResponseWriter, r *http.Request) {
 		if name != "" && name != s.Name {
 			continue
 		}
-		for _, u := range s.Samples() {
+		for _, u := range s.Meter.Samples() {
 			if out.Send(u) != nil {
 				return
 			}

@@ -161,7 +161,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 		if alpha.readings != was {
 			t.Errorf("%d readings after that", alpha.readings-was)
 		}
-		if n := len(g.session("alpha-0").Samples()); n > int(time.Hour/(20*time.Second))+1 {
+		if n := len(g.session("alpha-0").Meter.Samples()); n > int(time.Hour/(20*time.Second))+1 {
 			t.Errorf("%d samples are kept", n)
 		}
 	})

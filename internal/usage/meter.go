@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -22,6 +23,7 @@ type Meter struct {
 	every   time.Duration // how often a running job is measured while somebody looks
 	log     *slog.Logger
 	serving ctxtime.Mutex // held while Serve runs
+	inside  atomic.Int32  // how many shells, editors and copies are inside the job
 
 	// Of Serve alone:
 	measured
@@ -70,6 +72,12 @@ func (m *Meter) Samples() []api.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.samples)
+}
+
+// Enter says that a shell, an editor or a copy is inside the job, until the function that it returns is called.
+func (m *Meter) Enter() (leave func()) {
+	m.inside.Add(1)
+	return func() { m.inside.Add(-1) }
 }
 
 // Serve measures until ctx ends. That of an earlier attempt may still be about to end.
@@ -165,11 +173,11 @@ func (m *Meter) stop() {
 // traffic is a sample of what is known without asking anybody. It also notes the signs of
 // use among that.
 func (m *Meter) traffic() api.Usage {
-	in, out, users := m.source.Traffic()
+	in, out, conns := m.source.Traffic()
 	u := api.Usage{Session: m.session, Time: time.Now(), BytesIn: in, BytesOut: out}
 	m.note(func(i *idle) {
 		bytes := u.BytesIn + u.BytesOut
-		if users > 0 || bytes != i.bytes {
+		if conns > 0 || m.inside.Load() > 0 || bytes != i.bytes {
 			i.use(u.Time)
 		}
 		i.bytes = bytes

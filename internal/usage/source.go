@@ -13,9 +13,9 @@ import (
 type Source interface {
 	// Run is the current run of the session's job; nil: none runs. Another run is another value.
 	Run() Run
-	// Traffic is what the session's forwards have relayed in bytes, and how many connections,
-	// shells and copies use the session now.
-	Traffic() (in, out, users int64)
+	// Traffic is what the session's forwards have relayed in bytes, and how many connections
+	// they have now.
+	Traffic() (in, out, conns int64)
 	// IdleAfter is after how long a person is told that the job is idle; 0: never.
 	IdleAfter() time.Duration
 	// PageUsed is when the page of the job was last used; zero: it has none that tells.

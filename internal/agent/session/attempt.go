@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
@@ -32,13 +31,13 @@ func (r *attempt) launchLocked() {
 	ctx, cancel := context.WithCancel(s.parts.Ctx)
 	r.cancel, s.attempt = cancel, r
 	s.enterLocked()
-	s.parts.Work.Go(func() { s.meter.Serve(ctx) })
+	s.parts.Work.Go(func() { s.Meter.Serve(ctx) })
 	s.parts.Work.Go(func() {
 		defer r.dropFailed() // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		r.finish(r.stayUp(ctx))
-		s.observe()
+		s.observer.observe()
 	})
 }
 
@@ -69,15 +68,23 @@ func (r *attempt) finish(err error) {
 	}
 	s.facts.Answers, s.facts.Looking, s.facts.Permit = false, false, submit.Permit{}
 	// The next agent shows it too, since it can submit no job either; a log's token is not saved.
-	failure.Message, failure.Hint = s.redactLocked(failure.Message), s.redactLocked(failure.Hint)
+	secrets := s.pages.secrets(s.facts.Endpoint)
+	failure.Message, failure.Hint = api.Redact(failure.Message, secrets...), api.Redact(failure.Hint, secrets...)
 	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
+}
+
+// isByPerson reports whether a person asked for it.
+func (r *attempt) isByPerson() bool {
+	r.session.mu.Lock()
+	defer r.session.mu.Unlock()
+	return r.who == byPerson
 }
 
 // grantLocked records a person's permission. A job that was started by hand is never
 // submitted again, and a session with only forwards has no job.
 func (r *attempt) grantLocked(waiter string) {
 	s := r.session
-	if s.byJob() || !s.hasJobLocked() {
+	if s.origin.isJob() || !s.hasJobLocked() {
 		return
 	}
 	s.facts.Permit.Grant(waiter, s.parts.Limits.Permit)
@@ -121,9 +128,4 @@ func (r *attempt) lapseLocked() {
 	r.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
 	s.parts.Log.Info("nobody waits for the job any more: it will not be submitted", "session", s.Name)
 	s.enterLocked()
-}
-
-// wouldSubmitLocked reports whether the session needs a submission to get a job.
-func (s *Session) wouldSubmitLocked() bool {
-	return s.facts.Job() == nil && !facts.IsLive(s.facts.Saved.Current().Job) && s.cfg.Submit != ""
 }

@@ -17,22 +17,6 @@ import (
 	"tunctl/tunnel"
 )
 
-// listen opens the session's listeners, once.
-func (s *Session) listen(ctx context.Context) error {
-	rec := s.parts.Store.Session(s.Name)
-	specs, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config())
-	if err != nil {
-		return err
-	}
-	s.closeOutdated(specs)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt == nil {
-		return context.Canceled // taken down meanwhile: nobody would close them
-	}
-	return s.listenLocked(specs, rec)
-}
-
 // HoldPort opens the listeners of a session that was up in the last agent, before its
 // first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
 func (s *Session) HoldPort() error {
@@ -83,38 +67,6 @@ func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	s.pages.forwards, s.pages.host = open, s.cfg.Host
 	s.enterLocked()
 	return nil
-}
-
-// closeOutdated closes the listeners of an earlier attempt if the config has other
-// forwards or another host since, or has given the session a page or taken it away.
-func (s *Session) closeOutdated(specs []configs.ForwardSpec) {
-	s.mu.Lock()
-	open := s.pages.forwards
-	outdated := open != nil && (s.pages.host != s.cfg.Host || (open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
-	if outdated {
-		s.pages.forwards = nil
-	}
-	s.mu.Unlock()
-	if outdated {
-		open.Close()
-	}
-}
-
-// keepPorts remembers the local ports that were picked, for the next up, and publishes a
-// notice for each port that is not the wanted one.
-func (s *Session) keepPorts() {
-	s.mu.Lock()
-	open := s.pages.forwards
-	s.mu.Unlock()
-	for _, f := range open.Status() {
-		if f.Note != "" {
-			s.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.Name, Text: f.Note}})
-		}
-	}
-	if open != nil { // else it was taken down meanwhile
-		ports := open.Ports()
-		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
-	}
 }
 
 // lastPorts are the local ports of the last time.
@@ -272,6 +224,57 @@ func (r *Registry) CloseForwards() {
 		closing.Go(open.Close)
 	}
 	closing.Wait()
+}
+
+// listen opens the session's listeners, once.
+func (r *attempt) listen(ctx context.Context) error {
+	s := r.session
+	rec := s.parts.Store.Session(s.Name)
+	specs, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config())
+	if err != nil {
+		return err
+	}
+	r.closeOutdated(specs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt == nil {
+		return context.Canceled // taken down meanwhile: nobody would close them
+	}
+	return s.listenLocked(specs, rec)
+}
+
+// closeOutdated closes the listeners of an earlier attempt if the config has other
+// forwards or another host since, or has given the session a page or taken it away.
+func (r *attempt) closeOutdated(specs []configs.ForwardSpec) {
+	s := r.session
+	s.mu.Lock()
+	open := s.pages.forwards
+	outdated := open != nil && (s.pages.host != s.cfg.Host || (open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
+	if outdated {
+		s.pages.forwards = nil
+	}
+	s.mu.Unlock()
+	if outdated {
+		open.Close()
+	}
+}
+
+// keepPorts remembers the local ports that were picked, for the next up, and publishes a
+// notice for each port that is not the wanted one.
+func (r *attempt) keepPorts() {
+	s := r.session
+	s.mu.Lock()
+	open := s.pages.forwards
+	s.mu.Unlock()
+	for _, f := range open.Status() {
+		if f.Note != "" {
+			s.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.Name, Text: f.Note}})
+		}
+	}
+	if open != nil { // else it was taken down meanwhile
+		ports := open.Ports()
+		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
+	}
 }
 
 // dropFailed drops forwards that never came up: the person knows why, and nothing tries

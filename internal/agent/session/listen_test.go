@@ -6,10 +6,11 @@ func TestASessionThatIsTakenDownWhileItStartsDoesNotListen(t *testing.T) {
 	s := quietSession(t)
 	s.parts.Ctx = t.Context()
 	s.halt() // comes between the start of the attempt and its first steps
-	if err := s.listen(t.Context()); err == nil {
+	r := &attempt{session: s}
+	if err := r.listen(t.Context()); err == nil {
 		t.Error("it listens all the same")
 	}
-	s.keepPorts()
+	r.keepPorts()
 	if s.pages.forwards != nil {
 		s.pages.forwards.Close()
 		t.Error("its port is still in use")
@@ -33,7 +34,7 @@ func TestListeners(t *testing.T) {
 			open := s.pages.forwards
 			defer open.Close()
 			s.cfg.Host = tt.host // its section was edited
-			s.closeOutdated(s.cfg.Forward)
+			(&attempt{session: s}).closeOutdated(s.cfg.Forward)
 			if stays := s.pages.forwards == open; stays != tt.stay {
 				t.Errorf("they stay: %v", stays)
 			}

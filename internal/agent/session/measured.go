@@ -24,15 +24,14 @@ func (m measured) Run() usage.Run {
 }
 
 // Traffic implements usage.Source.
-func (m measured) Traffic() (in, out, users int64) {
+func (m measured) Traffic() (in, out, conns int64) {
 	m.session.mu.Lock()
 	list := m.session.pages.forwards.Status()
 	m.session.mu.Unlock()
-	users = int64(m.session.inside.Load())
 	for _, f := range list {
-		in, out, users = in+f.BytesIn, out+f.BytesOut, users+f.Conns
+		in, out, conns = in+f.BytesIn, out+f.BytesOut, conns+f.Conns
 	}
-	return in, out, users
+	return in, out, conns
 }
 
 // IdleAfter implements usage.Source.

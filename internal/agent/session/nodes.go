@@ -7,24 +7,7 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/api"
-	"tunctl/internal/words"
 )
-
-// heldNotice is how long what runs inside a job must have waited to be worth a notice.
-const heldNotice = time.Minute
-
-// HeldChanged shows that what runs inside the job waits for a connection, has continued or was lost.
-func (s *Session) HeldChanged() {
-	s.Change(func(*facts.Facts) {})
-	nodes := s.nodes.Load()
-	if nodes == nil {
-		return
-	}
-	h := nodes.Held()
-	if h != nil && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
-		s.Notify("", s.Name+": "+words.HeldOver(*h))
-	}
-}
 
 // Machine returns a node of the session's running job, as [jobnode.Run.Machine] does. It never
 // brings a session up: the error says why there is no node, and what to run.
@@ -51,18 +34,8 @@ func (s *Session) RunningNodes() (*jobnode.Run, error) {
 // notRunningLocked says why nothing runs inside the session's job, and what to run.
 func (s *Session) notRunningLocked() *api.Error {
 	start := facts.StartAgain(s.cfg)
-	if s.byJob() {
+	if s.origin.isJob() {
 		start = facts.StartedByHand
 	}
 	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes.Load() != nil, time.Now())
-}
-
-// SetNodes makes these the nodes of the session's job; nil are none.
-func (s *Session) SetNodes(nodes *jobnode.Run) { s.nodes.Store(nodes) }
-
-// Reaches reports whether the login node connects to the main page by that name of a node.
-func (s *Session) Reaches(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pages.reaches(node)
 }

@@ -104,7 +104,7 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 func TestASchedulerThatDoesNotRespondEndsNoJob(t *testing.T) {
 	s := quietSession(t)
 	nodes := jobnode.New(jobnode.Options{Log: s.parts.Log})
-	s.SetNodes(nodes)
+	followed{s}.SetNodes(nodes)
 	nodes.SetJob(api.Job{ID: "7", State: api.JobRunning, Node: "cn01"})
 	nodes.SetJob(api.Job{ID: "7", State: api.JobUnknown})
 	if _, err := s.RunningNodes(); err != nil {

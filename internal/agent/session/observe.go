@@ -57,24 +57,32 @@ func (r *Registry) settleSession(ctx context.Context, name string) {
 	r.dropIfDown(s)
 }
 
+// ObserveAll has all jobs observed that no attempt follows.
+func (r *Registry) ObserveAll() {
+	for _, name := range r.Store.Live() {
+		if s, err := r.Find(name); err == nil {
+			s.observer.observe()
+		}
+	}
+}
+
+// observer has a session's jobs that no attempt follows updated by the answers that their scheduler gives
+// anyway, as to `tunctl jobs` or about another session's job. It causes no query.
+type observer struct {
+	session *Session
+	mu      sync.Mutex
+	watches map[observation]*jobwatch.Watch
+}
+
 // observation is a job that is watched without queries.
 type observation struct {
 	jobs *jobwatch.Watcher
 	ref  string
 }
 
-// ObserveAll has all jobs observed that no attempt follows.
-func (r *Registry) ObserveAll() {
-	for _, name := range r.Store.Live() {
-		if s, err := r.Find(name); err == nil {
-			s.observe()
-		}
-	}
-}
-
-// observe has the jobs that no attempt follows updated by the answers that their scheduler gives
-// anyway, as to `tunctl jobs` or about another session's job. It causes no query.
-func (s *Session) observe() {
+// observe has the jobs observed that are on record now, unless an attempt is in progress.
+func (o *observer) observe() {
+	s := o.session
 	for _, sub := range s.Jobs.List() {
 		if s.InProgress() || !facts.IsLive(sub.Job) {
 			continue
@@ -84,15 +92,8 @@ func (s *Session) observe() {
 			continue // the next connection to the host tries again
 		}
 		of := observation{jobs, sub.Job.Ref()}
-		s.mu.Lock()
-		_, observed := s.observed[of]
-		var watch *jobwatch.Watch
-		if !observed {
-			watch = jobs.Observe(of.ref)
-			s.observed[of] = watch
-		}
-		s.mu.Unlock()
-		if observed {
+		watch := o.begin(of)
+		if watch == nil {
 			continue
 		}
 		if sub.Job.State == api.JobRunning {
@@ -102,23 +103,35 @@ func (s *Session) observe() {
 			for more := true; more; {
 				select {
 				case r := <-watch.C():
-					more = s.recordAnswer(r, sub, account)
+					more = o.record(r, sub, account)
 				case <-s.parts.Ctx.Done():
 					more = false
 				}
 			}
 			watch.Close()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.observed, of)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			delete(o.watches, of)
 		})
 	}
 }
 
-// endUnrecordedLocked reports whether the scheduler has said that an observed job has ended, which is
-// not recorded yet.
-func (s *Session) endUnrecordedLocked() bool {
-	for _, watch := range s.observed {
+// begin watches a job; nil if that is done already.
+func (o *observer) begin(of observation) *jobwatch.Watch {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.watches[of] != nil {
+		return nil
+	}
+	o.watches[of] = of.jobs.Observe(of.ref)
+	return o.watches[of]
+}
+
+// sawEnd reports whether the scheduler has said that a job has ended, which is not recorded yet.
+func (o *observer) sawEnd() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, watch := range o.watches {
 		if watch.Job().State.Ended() {
 			return true
 		}
@@ -126,9 +139,9 @@ func (s *Session) endUnrecordedLocked() bool {
 	return false
 }
 
-// recordAnswer records what the scheduler said about a job that no attempt follows, and reports
-// whether it has more to say.
-func (s *Session) recordAnswer(r jobwatch.Report, sub state.Submission, account string) bool {
+// record records what the scheduler said about a job, and reports whether it has more to say.
+func (o *observer) record(r jobwatch.Report, sub state.Submission, account string) bool {
+	s := o.session
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	known := slices.ContainsFunc(s.Jobs.List(), sub.Is)

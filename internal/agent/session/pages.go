@@ -66,9 +66,12 @@ func (p *pages) endpoints() []api.NamedEndpoint {
 	return list
 }
 
-// secrets are those of the other pages.
-func (p *pages) secrets() []api.Secret {
+// secrets are those of the main page, if it is known, and the other pages.
+func (p *pages) secrets(main *api.Endpoint) []api.Secret {
 	var list []api.Secret
+	if main != nil {
+		list = main.Secrets()
+	}
 	for _, x := range p.others {
 		ep := x.Endpoint()
 		list = append(list, ep.Secrets()...)
@@ -185,7 +188,7 @@ func (s *Session) websocketsLocked() *api.Websockets {
 		return nil
 	}
 	if err := r.Upgrades.Failure(); err != nil {
-		return &api.Websockets{Why: s.redactLocked(err.Error())}
+		return &api.Websockets{Why: api.Redact(err.Error(), s.pages.secrets(s.facts.Endpoint)...)}
 	}
 	why := notInside(s.pages.forwards.Status(), r.Endpoint.App)
 	return &api.Websockets{Continue: why == "", Why: why}
@@ -258,39 +261,4 @@ func pageAt(ep api.Endpoint, local string) api.OpenResponse {
 	}
 	// The log or the runtime file has them, and a terminal shows them.
 	return api.OpenResponse{URL: u.String(), App: ep.App, User: api.Sanitize(ep.User), Password: api.Sanitize(ep.Password.Reveal())}
-}
-
-// OpenPage makes a proven route the way to the session's page, if it has one, and opens its
-// forward there once the session is ready.
-func (s *Session) OpenPage(proven *probe.Route) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pages.route, s.facts.Answers, s.facts.Doing = proven, true, facts.Doing{}
-	if proven.Inside == nil {
-		s.facts.Endpoint = &proven.Endpoint
-	}
-	_ = s.recordLocked(func(r *state.Session) {
-		r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) { x.Served = true })
-		if !proven.Endpoint.TakesOneClient() { // nobody has tried the way to it
-			r.Reach = proven.Endpoint.Reach
-		}
-	})
-}
-
-// ClosePage takes the page away: nothing is known to serve it.
-func (s *Session) ClosePage(show func(*facts.Facts)) {
-	s.Change(func(f *facts.Facts) {
-		s.pages.route = nil
-		f.Endpoint, f.Link, f.Answers = nil, "", false
-		show(f)
-	})
-}
-
-// SetOthers makes these the other pages that the job announces.
-func (s *Session) SetOthers(pages []*probe.Page) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pages.setOthers(pages) {
-		s.enterLocked()
-	}
 }

@@ -14,7 +14,7 @@ func TestTheWayToAServerForOneClientIsNotRememberedAsOneThatWorks(t *testing.T) 
 		reach  api.Reach
 		want   api.Reach
 	}{{"cs", api.ReachLogin, ""}, {"http", api.ReachNode, api.ReachNode}, {"cs", api.ReachLogin, api.ReachNode}} {
-		s.OpenPage(&probe.Route{Endpoint: api.Endpoint{Scheme: e.scheme, Host: "cn01", Port: 11111, Reach: e.reach}})
+		followed{s}.OpenPage(&probe.Route{Endpoint: api.Endpoint{Scheme: e.scheme, Host: "cn01", Port: 11111, Reach: e.reach}})
 		if got := s.parts.Store.Session(s.Name).Reach; got != e.want {
 			t.Errorf("after %s by %s: %q is remembered, want %q", e.scheme, e.reach, got, e.want)
 		}

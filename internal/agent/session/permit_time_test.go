@@ -65,11 +65,11 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 		s, _ := permittedSession(t)
 		s.grant("patient")
 		time.Sleep(59 * time.Minute)
-		if !permitted(s) || s.requestedBy() != byPerson {
+		if !permitted(s) || !s.attempt.isByPerson() {
 			t.Error("the permission ended before its time")
 		}
 		time.Sleep(2 * time.Minute)
-		if permitted(s) || s.requestedBy() != byAgent || s.Status().MaySubmit {
+		if permitted(s) || s.attempt.isByPerson() || s.Status().MaySubmit {
 			t.Error("a job may be submitted after an hour")
 		}
 		s.grant("patient")
@@ -104,7 +104,7 @@ func TestPermitOfTheNextAttempt(t *testing.T) {
 		}
 		time.Sleep(DefaultLimits().Permit + time.Minute)
 		synctest.Wait()
-		if permitted(s) || s.requestedBy() != byAgent || s.Status().MaySubmit {
+		if permitted(s) || s.attempt.isByPerson() || s.Status().MaySubmit {
 			t.Error("the permission has not ended")
 		}
 		if !s.InProgress() {

@@ -70,24 +70,24 @@ func (r *Registry) recoverJob(x jobwatch.Submitted, host, account string) {
 		return
 	}
 	s.Jobs.Show(sub, x.Job)
-	s.observe()
+	s.observer.observe()
 	s.Notify("", fmt.Sprintf("job %s was found again on %s: it was missing in tunctl's state file", x.Job.ID, host))
 }
 
-// recoverToEnd finds the session's jobs again before they are ended, and connects for that: to end a
+// recoverToEnd finds a session's jobs again before they are ended, and connects for that: to end a
 // job saves its cost.
-func (s *Session) recoverToEnd(ctx context.Context) error {
-	if !s.HasJob() || !s.parts.Store.Incomplete(s.Host()) {
+func (r *Registry) recoverToEnd(ctx context.Context, s *Session) error {
+	if !s.HasJob() || !r.Store.Incomplete(s.Host()) {
 		return nil
 	}
-	h := s.parts.Hosts.Pool.Host(s.Host())
+	h := r.Hosts.Pool.Host(s.Host())
 	var err error
 	if h.Status().State != api.HostUp {
 		h.UpFor(localapi.Client(ctx))
 		err = h.Await(ctx)
 	}
 	if err == nil {
-		err = s.parts.Sessions.RecoverJobs(ctx, s.Host())
+		err = r.RecoverJobs(ctx, s.Host())
 	}
 	if err != nil {
 		e := *api.AsError(err)

@@ -424,7 +424,7 @@ func (r *Registry) Restore() {
 		case why != nil:
 			s.Change(func(f *facts.Facts) { f.Started, f.Looking, f.Paused = true, false, why })
 		default:
-			s.start(byAgent, false, "", "", submit.Plan{})
+			_, _ = s.start(request{who: byAgent, downs: s.Downs()}) // an error says that it was taken down meanwhile
 		}
 	}
 	for _, name := range r.Store.Unsettled() {

@@ -50,7 +50,7 @@ func TestReplacedSession(t *testing.T) {
 		sub := s.Saved().Current()
 		late := jobwatch.Report{Job: api.Job{ID: "7", State: api.JobFinished}, Asked: time.Now()}
 		s.parts.Sessions.addLocked(s.cfg, fromConfig)
-		if s.recordAnswer(late, sub, "") || !s.Saved().Current().Live() {
+		if s.observer.record(late, sub, "") || !s.Saved().Current().Live() {
 			t.Errorf("recorded: %+v", s.Saved())
 		}
 	})

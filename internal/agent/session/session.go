@@ -47,6 +47,10 @@ const (
 	adhoc                    // forwards that are in no config: they end with its down
 )
 
+// isJob reports whether a session is for one job, which is recognised by its ID alone, and
+// never replaced by a submission.
+func (o origin) isJob() bool { return o == attached || o == orphaned }
+
 // Session is what a person brings up by name, from up to down.
 type Session struct {
 	parts  *Parts
@@ -58,8 +62,8 @@ type Session struct {
 	// jobUpdates carries the job as something other than the watch has seen it.
 	jobUpdates chan api.Job
 	Jobs       *ledger.Ledger
-	meter      *usage.Meter                // measures what its job uses
-	inside     atomic.Int32                // how many shells, editors and copies are inside its job
+	observer   *observer                   // of the jobs that no attempt follows
+	Meter      *usage.Meter                // measures what its job uses
 	nodes      atomic.Pointer[jobnode.Run] // of the job, while it is followed
 
 	mu      sync.Mutex
@@ -69,17 +73,16 @@ type Session struct {
 	pages   pages
 	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
-	// observed are the jobs that no attempt follows.
-	observed map[observation]*jobwatch.Watch
 }
 
 func newSession(a *Parts, cfg configs.Session, from origin, of string) *Session {
-	s := &Session{parts: a, Name: cfg.Name, origin: from, Of: of, cfg: cfg, jobUpdates: make(chan api.Job, 1), observed: map[observation]*jobwatch.Watch{}}
-	s.Jobs = ledger.New(ledger.Session{Name: s.Name, Of: of, OneJob: s.byJob()}, s, a.ledgerOptions())
+	s := &Session{parts: a, Name: cfg.Name, origin: from, Of: of, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
+	s.observer = &observer{session: s, watches: map[observation]*jobwatch.Watch{}}
+	s.Jobs = ledger.New(ledger.Session{Name: s.Name, Of: of, OneJob: from.isJob()}, s, a.ledgerOptions())
 	rec := a.Store.Session(cfg.Name)
 	s.facts = facts.Facts{Name: cfg.Name, Saved: rec, Host: api.Host{Alias: cfg.Host}}
 	s.current = lastKnown(cfg, rec, time.Now())
-	s.meter = usage.NewMeter(s.Name, measured{s}, a.Usage, a.Limits.Usage, a.Log)
+	s.Meter = usage.NewMeter(s.Name, measured{s}, a.Usage, a.Limits.Usage, a.Log)
 	return s
 }
 
@@ -105,76 +108,80 @@ func (s *Session) Status() api.Session {
 	st.Warnings = s.warningsLocked(st)
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
-		st.Cause, st.Hint = s.redactLocked(v.Cause), s.redactLocked(v.Hint)
+		secrets := s.pages.secrets(s.facts.Endpoint)
+		st.Cause, st.Hint = api.Redact(v.Cause, secrets...), api.Redact(v.Hint, secrets...)
 	}
 	return st
 }
 
 // Idle is how long a job was not used.
-func (s *Session) Idle(ref string) time.Duration { return s.meter.IdleTime(ref) }
+func (s *Session) Idle(ref string) time.Duration { return s.Meter.IdleTime(ref) }
 
-// start brings the session up unless an attempt is in progress. With permits, a job may be
-// submitted, for the command that waits, if any, and with the choices of the plan, if any. The client, if
-// any, gets the questions of a login. It returns the state right after; events older than at are
-// about the time before.
-func (s *Session) start(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
-	s.acting.Lock()
-	defer s.acting.Unlock()
-	return s.startActing(who, permits, waiter, client, plan)
+// request asks for a session to be up.
+type request struct {
+	who    requester
+	client string // gets the questions of a login; "": none
+	downs  int64  // how often the session had been taken down when it began: a down since then ends it
+	// permits says that a job may be submitted, for the command that waits, if any, and with the
+	// choices of the plan, if any.
+	permits bool
+	waiter  string
+	plan    submit.Plan
 }
 
-// StartFor starts the session for a client of the user, without a submission.
-func (s *Session) StartFor(client string) api.UpResponse {
-	now, at := s.start(byPerson, false, "", client, submit.Plan{})
-	s.parts.Sessions.Resume()
-	return api.UpResponse{Session: now, At: at}
-}
-
-// startUnlessDown is start for a person whose request began when the session had been taken down so
-// often: a down since then ends the request.
-func (s *Session) startUnlessDown(downs int64, permits bool, waiter, client string, plan submit.Plan) (api.UpResponse, error) {
+// start brings the session up unless an attempt is in progress. It returns the state right after; events
+// older than its time are about the time before.
+func (s *Session) start(req request) (api.UpResponse, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	if s.downs.Load() != downs {
+	if s.downs.Load() != req.downs {
 		return api.UpResponse{}, api.Errorf(api.CodeFailed, "%s was taken down meanwhile", s.Name).
 			WithHint("`tunctl up %s` starts it", s.Name)
 	}
-	now, at := s.startActing(byPerson, permits, waiter, client, plan)
-	return api.UpResponse{Session: now, At: at}, nil
-}
-
-func (s *Session) startActing(who requester, permits bool, waiter, client string, plan submit.Plan) (now api.Session, at time.Time) {
 	s.parts.Sessions.keep(s)
 	_ = s.record(func(r *state.Session) { r.Wanted, r.Failure = true, nil })
 	host := s.parts.Hosts.Pool.Host(s.Host())
-	connectFor(host, who, client)
+	connectFor(host, req.who, req.client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at = time.Now()
+	at := time.Now()
 	if s.attempt != nil {
-		s.attempt.who, s.attempt.client = min(s.attempt.who, who), client
-		if permits && s.current.State != api.SessionReady { // whether it has a job is up to the scheduler
-			s.attempt.grantLocked(waiter)
-			if plan.With != nil {
-				s.facts.Asked = plan
-			}
-			if s.watch != nil {
-				s.watch.QuerySoon()
-			}
-		}
+		s.joinLocked(req)
 		// The response has the current state: the event that the host is dialled again may
 		// not have arrived yet.
 		s.facts.Host = host.Status()
 		s.enterLocked()
-		return s.current, at
+	} else {
+		r := s.newAttemptLocked(host, req.who, req.client)
+		s.facts.Asked = req.plan
+		if req.permits {
+			r.grantLocked(req.waiter)
+		}
+		r.launchLocked()
 	}
-	r := s.newAttemptLocked(host, who, client)
-	s.facts.Asked = plan
-	if permits {
-		r.grantLocked(waiter)
+	return api.UpResponse{Session: s.current, At: at}, nil
+}
+
+// joinLocked has the attempt in progress serve another request too.
+func (s *Session) joinLocked(req request) {
+	s.attempt.who, s.attempt.client = min(s.attempt.who, req.who), req.client
+	if !req.permits || s.current.State == api.SessionReady { // whether it has a job is up to the scheduler
+		return
 	}
-	r.launchLocked()
-	return s.current, at
+	s.attempt.grantLocked(req.waiter)
+	if req.plan.With != nil {
+		s.facts.Asked = req.plan
+	}
+	if s.watch != nil {
+		s.watch.QuerySoon()
+	}
+}
+
+// StartFor starts the session for a client of the user, without a submission.
+func (s *Session) StartFor(client string) (api.UpResponse, error) {
+	res, err := s.start(request{client: client, downs: s.Downs()})
+	s.parts.Sessions.Resume()
+	return res, err
 }
 
 // connectFor has a host connected for a requester.
@@ -256,21 +263,9 @@ func (s *Session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
-// requestedBy is who asked for the attempt in progress.
-func (s *Session) requestedBy() requester {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt == nil {
-		return byAgent
-	}
-	return s.attempt.who
+func (s *Session) hasJobLocked() bool {
+	return s.origin.isJob() || s.cfg.Job != "" || s.cfg.Submit != ""
 }
-
-// byJob reports whether the session is for one job, which is recognised by its ID alone, and
-// never replaced by a submission.
-func (s *Session) byJob() bool { return s.origin == attached || s.origin == orphaned }
-
-func (s *Session) hasJobLocked() bool { return s.byJob() || s.cfg.Job != "" || s.cfg.Submit != "" }
 
 // hasPageLocked reports whether the session's job serves a page.
 func (s *Session) hasPageLocked() bool { return s.hasJobLocked() && s.cfg.App != configs.ShellApp }
@@ -291,15 +286,6 @@ func OnlyForwards(session string) *api.Error {
 // Downs is how often the session was taken down.
 func (s *Session) Downs() int64 { return s.downs.Load() }
 
-// Samples are what its job used in the last hour.
-func (s *Session) Samples() []api.Usage { return s.meter.Samples() }
-
-// Enter says that a shell, an editor or a copy is inside the job, until the function that it returns is called.
-func (s *Session) Enter() (leave func()) {
-	s.inside.Add(1)
-	return func() { s.inside.Add(-1) }
-}
-
 // Nodes are those of the job, while it is followed; nil if it is not.
 func (s *Session) Nodes() *jobnode.Run { return s.nodes.Load() }
 
@@ -318,12 +304,12 @@ func (s *Session) Stop(ctx context.Context, cancel bool) (api.Session, error) {
 		}
 	})
 	s.acting.Unlock()
-	s.observe()
+	s.observer.observe()
 	if !cancel {
 		return s.Status(), nil
 	}
 	defer signal(s.parts.unsettled) // what could not be ended now
-	err := s.recoverToEnd(ctx)
+	err := s.parts.Sessions.recoverToEnd(ctx, s)
 	if err == nil {
 		err = s.Jobs.End(ctx)
 	}
@@ -397,15 +383,16 @@ func (s *Session) enterLocked() {
 	now := time.Now()
 	maySubmit := s.cfg.Submit != "" && s.facts.Permit.Live(now)
 	s.facts.Listeners, s.facts.Saved = s.pages.forwards.HostListeners(), s.Saved()
-	s.facts.Lapsed = s.attempt != nil && s.wouldSubmitLocked() && !maySubmit
+	s.facts.Lapsed = s.attempt != nil && s.cfg.Submit != "" && !maySubmit && s.facts.Job() == nil && !facts.IsLive(s.facts.Saved.Current().Job)
 	v := s.facts.Derive(now)
 	if v.State == api.SessionReady {
 		s.facts.Served = true
 		s.facts.EndPermit() // its job answers
 	}
+	secrets := s.pages.secrets(s.facts.Endpoint)
 	next := api.Session{
 		Name: s.Name, Host: s.cfg.Host, App: s.cfg.App, Of: s.Of, With: s.facts.Choices(), Recent: s.RecentChoices(),
-		State: v.State, Cause: s.redactLocked(v.Cause), Hint: s.redactLocked(v.Hint), Code: v.Code,
+		State: v.State, Cause: api.Redact(v.Cause, secrets...), Hint: api.Redact(v.Hint, secrets...), Code: v.Code,
 		Asked:     v.Asked || v.State == api.SessionEnded && s.facts.Cancelled(),
 		MaySubmit: maySubmit && v.State != api.SessionReady,
 		Idle:      s.facts.Idle && facts.IsLive(s.facts.Job()),
@@ -453,21 +440,13 @@ func (s *Session) enterLocked() {
 	s.parts.Hub.Publish(api.Event{Type: api.EventSession, Time: now, Session: &published})
 }
 
-func (s *Session) redactLocked(text string) string {
-	var tokens []api.Secret
-	if s.facts.Endpoint != nil {
-		tokens = append(tokens, s.facts.Endpoint.Secrets()...)
-	}
-	return api.Redact(text, append(tokens, s.pages.secrets()...)...)
-}
-
 // CaughtUp reports whether the session shows its job as the scheduler last reported it.
 func (s *Session) CaughtUp() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.endUnrecordedLocked() {
+	if s.observer.sawEnd() {
 		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	job := s.facts.Job()
 	if s.attempt == nil || s.watch == nil || job == nil {
 		return true

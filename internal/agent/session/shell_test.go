@@ -14,7 +14,7 @@ func TestAnUpRunsACommandInsideAgainBeforeItSaysReady(t *testing.T) {
 	s := quietSession(t)
 	s.cfg.App, s.cfg.Submit = configs.ShellApp, "builtin:shell"
 	answer, refused := error(nil), make(chan struct{}, 1)
-	s.OpenPage(&probe.Route{Inside: func(context.Context) error { return answer }, Refused: refused})
+	followed{s}.OpenPage(&probe.Route{Inside: func(context.Context) error { return answer }, Refused: refused})
 	s.save(t, saved(&api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}, nil))
 	if s.current.State != api.SessionReady || s.current.Endpoint != nil || s.current.URL != "" {
 		t.Fatalf("the session is %+v", s.current)

@@ -63,7 +63,7 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 		return api.UpResponse{}, err
 	}
 	s.verify(ctx)
-	res, err := s.startUnlessDown(downs, !req.Adopt, req.Waiter, localapi.Client(ctx), plan)
+	res, err := s.start(request{client: localapi.Client(ctx), downs: downs, permits: !req.Adopt, waiter: req.Waiter, plan: plan})
 	if !r.waiters.Has(req.Waiter) { // it has left meanwhile
 		s.Revoke(req.Waiter)
 	}
@@ -75,10 +75,10 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 // the session fails, or ctx is done.
 func (r *attempt) bringUp(ctx context.Context) error {
 	s := r.session
-	if err := s.listen(ctx); err != nil {
+	if err := r.listen(ctx); err != nil {
 		return err
 	}
-	s.keepPorts()
+	r.keepPorts()
 	if !s.HasJob() { // forwards to fixed addresses work as soon as the host is connected
 		s.Change(func(f *facts.Facts) { f.Answers = true })
 	}
@@ -121,7 +121,7 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	var previous *run.Run
 	for {
 		limits := s.parts.Limits
-		next := run.New(s.Jobs, s, r.host, jobs, s.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
+		next := run.New(s.Jobs, followed{s}, r.host, jobs, s.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
 		last, err := next.Serve(ctx, watch, job)
 		if !errors.Is(err, run.ErrMoved) {
 			return last, err
@@ -145,7 +145,7 @@ func (r *attempt) connect(ctx context.Context) error {
 			return nil
 		}
 		e, known := errors.AsType[*api.Error](err)
-		if !known || s.requestedBy() == byPerson && e.Code != api.CodeNeedsPerson {
+		if !known || r.isByPerson() && e.Code != api.CodeNeedsPerson {
 			return s.parts.Hosts.WithSiteHint(ctx, s.Host(), err)
 		}
 		select {
