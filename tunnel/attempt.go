@@ -135,26 +135,6 @@ func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// share uses the connection of another host that leads to the same account.
-func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
-	t.step("sharing the connection of " + owner.label())
-	if err := t.useHost(ctx, owner, t.identity); err != nil {
-		return nil, err
-	}
-	c, err := owner.current()
-	if err != nil {
-		return nil, err
-	}
-	if c.identity != t.identity {
-		return nil, errIdentityChanged
-	}
-	if !t.acceptsKeyOf(ctx, c) {
-		return nil, errOtherKeys
-	}
-	c.remember(t.pool.o.Memory, t.host.name)
-	return c, nil
-}
-
 // step records what the try is doing now.
 func (t *attempt) step(what string) {
 	t.host.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -47,31 +48,6 @@ type Hop struct {
 func newHop(login *Host, names []string) *Hop {
 	h := newHost(login.pool, login.name+","+names[0], login.name)
 	return &Hop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
-}
-
-// Node is the hop to a node, or to user@node, for one stream until release is called. Streams share
-// it, and its connection ends some time after the last of them (Limits.NodeIdle).
-func (h *Host) Node(name string) (n *Hop, release func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n = h.nodes[name]
-	if n == nil {
-		user, node, named := strings.Cut(name, "@")
-		if !named {
-			user, node = "", name
-		}
-		n = newHop(h, []string{node})
-		n.user, n.idle = user, time.AfterFunc(0, n.closeUnused)
-		h.nodes[name] = n
-	}
-	n.streams++
-	n.idle.Stop()
-	return n, sync.OnceFunc(func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		n.streams--
-		n.idle.Reset(h.pool.o.Limits.NodeIdle)
-	})
 }
 
 func (n *Hop) closeUnused() {
@@ -380,3 +356,37 @@ func (n *Hop) dialName(ctx context.Context, address string) (*channelConn, error
 	}
 	return raw, err
 }
+
+// Link is what package node needs of a host, to get onto a compute node behind it.
+type Link struct{ host *Host }
+
+// Label is the host's name in messages.
+func (l Link) Label() string { return l.host.label() }
+
+// Limits are those of the host's pool.
+func (l Link) Limits() *Limits { return &l.host.pool.o.Limits }
+
+// Log is the host's log.
+func (l Link) Log() *slog.Logger { return l.host.log }
+
+// Changed is closed at the next change of the host's state: its connection may be another.
+func (l Link) Changed() <-chan struct{} { return l.host.Changed() }
+
+// Start starts a command on the host that carries a connection, and sends it its first
+// line. Its error is a *failure.RouteError if the host carries no streams.
+func (l Link) Start(ctx context.Context, command, line string) (*Stream, error) {
+	c, err := l.host.current()
+	if err != nil {
+		return nil, err
+	}
+	return c.stream(ctx, command, line)
+}
+
+// OpenChannel opens a channel on the host; see [Host.OpenChannel].
+func (l Link) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	return l.host.OpenChannel(ctx, kind, payload)
+}
+
+// Hop is our own SSH connection through the host to a node by one of its names, the
+// likeliest first. It dials nothing.
+func (l Link) Hop(names []string) *Hop { return newHop(l.host, names) }

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
@@ -221,7 +225,7 @@ func (h *Host) Status() api.Host {
 func (h *Host) statusLocked() api.Host {
 	v := h.view
 	if c := h.facts.live; c != nil {
-		v.Channels, v.MaxChannels = c.sessions.InUse()
+		v.Channels, v.MaxChannels = c.slots.InUse()
 	}
 	return v
 }
@@ -311,3 +315,104 @@ func (h *Host) current() (*conn, error) {
 	}
 	return nil, fmt.Errorf("%s: %w", h.label(), api.ErrDown)
 }
+
+// Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
+// socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
+// api.ErrRefused or api.ErrProhibited where one applies.
+func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, err
+	}
+	nc, err := c.dial(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", h.label(), err)
+	}
+	return nc, nil
+}
+
+// Listen makes the host listen at an address. The listener ends with the connection.
+func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, c, func() (net.Listener, error) {
+		listen := c.client.Listen
+		if c.master != nil {
+			listen = c.master.Listen
+		}
+		l, err := listen(network, address)
+		if err != nil {
+			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
+		}
+		return &channelListener{l, c}, nil
+	}, closeLate[net.Listener])
+}
+
+// OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
+// connection, for a person's shell or copy that shares it. A "session" waits for one of
+// the sessions that the host allows. The caller closes the channel and reads its
+// requests. An *ssh.OpenChannelError is the host's own refusal.
+func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	c, err := h.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	ch, requests, err := c.openChannel(ctx, kind, payload)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", h.label(), err)
+	}
+	return ch, requests, nil
+}
+
+// Run runs a command on the host and waits for its end. When ctx ends it closes the
+// channel, which is the only way to end a command that every server has. It waits for
+// one of the sessions that the host allows. A command that failed is no error.
+func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	c, err := h.current()
+	if err != nil {
+		return Result{}, err
+	}
+	return c.runNamed(ctx, h.label(), command, stdin)
+}
+
+// RunAs is Run, but fails if the connection is to another account.
+func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
+	c, err := h.current()
+	if err != nil {
+		return Result{}, err
+	}
+	if c.identity != account {
+		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, c.identity, account)
+	}
+	return c.runNamed(ctx, h.label(), command, stdin)
+}
+
+// Node is the hop to a node, or to user@node, for one stream until release is called. Streams share
+// it, and its connection ends some time after the last of them (Limits.NodeIdle).
+func (h *Host) Node(name string) (n *Hop, release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = h.nodes[name]
+	if n == nil {
+		user, node, named := strings.Cut(name, "@")
+		if !named {
+			user, node = "", name
+		}
+		n = newHop(h, []string{node})
+		n.user, n.idle = user, time.AfterFunc(0, n.closeUnused)
+		h.nodes[name] = n
+	}
+	n.streams++
+	n.idle.Stop()
+	return n, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		n.streams--
+		n.idle.Reset(h.pool.o.Limits.NodeIdle)
+	})
+}
+
+// Link is the way through the host, whatever its connection is at the moment.
+func (h *Host) Link() Link { return Link{h} }

@@ -295,3 +295,84 @@ func (k *keepalive) warnCertificateEnds() {
 		h.publishLocked()
 	}
 }
+
+var errAddressGone = errors.New("this computer no longer has the address of the connection")
+
+// doubt is called when a connection does not respond.
+func (k *keepalive) doubt(why error) {
+	h, c := k.host, k.c
+	_, k.reads = c.wire.heard()
+	k.doubted, k.probing, k.probeAgain, k.replaced = true, 0, false, time.Time{}
+	k.stall.timer.Reset(stallCheck) // until it responds or ends
+	k.resetTimer()
+	h.log.Warn("the connection is set aside", "err", why, "channels", c.clients.open.Load())
+	h.mu.Lock()
+	if h.facts.live == c {
+		c.setStanding(standingAside)
+		h.conns.aside[c] = true
+		h.lostLocked(c, why)
+	}
+	h.mu.Unlock()
+	for _, user := range h.usersNow() {
+		user.stopSharing(c, why)
+	}
+	h.wake()
+}
+
+// checkDoubted finds out whether a connection that did not respond does so again, or, if
+// it was replaced, whether it is to be kept.
+func (k *keepalive) checkDoubted(now time.Time) {
+	c := k.c
+	last, reads := c.wire.heard()
+	here := c.hasAddress()
+	if reads > k.reads && here && c.master == nil {
+		k.respondsAgain()
+		return
+	}
+	k.reads = reads      // without the address, these are bytes that were on their way
+	if !c.isReplaced() { // a laptop may be without a network for days, and replies are noticed at once
+		k.stall.timer.Reset(min(max(stallCheck, now.Sub(last)/20), slowCheck))
+		return
+	}
+	k.stall.timer.Reset(stallCheck)
+	if k.replaced.IsZero() {
+		k.replaced = now
+	}
+	switch silence := now.Sub(latest(last, k.replaced)); {
+	case !here:
+		c.end(errAddressGone)
+	case silence >= c.limits.KeepReplaced:
+		c.end(fmt.Errorf("no response for %s", api.DurationText(now.Sub(last))))
+	}
+}
+
+// respondsAgain makes a connection the host's again, unless another took its place.
+func (k *keepalive) respondsAgain() {
+	h, c := k.host, k.c
+	k.doubted, k.missed = false, 0
+	k.stall.due, k.stall.noticed = false, time.Time{}
+	k.stall.timer.Stop()
+	c.setStalled(time.Time{}, false)
+	c.clients.checked.Store(false)
+	k.resetTimer()
+	h.mu.Lock()
+	f := &h.facts
+	back := h.conns.aside[c] && f.live == nil && f.wanted && h.conns.ended != c
+	if back {
+		delete(h.conns.aside, c)
+		c.setStanding(standingUsed)
+		h.connectedLocked(c)
+		if h.cancel != nil && !f.loggingIn { // a login under way is not cut off
+			h.cancel()
+		}
+	}
+	h.mu.Unlock()
+	h.log.Info("the host responds again", "replaced", !back)
+	if !back {
+		return
+	}
+	for _, user := range h.usersNow() {
+		user.shareAgain(c)
+	}
+	h.wake()
+}

@@ -251,27 +251,6 @@ func (h *Host) connectionLost(c *conn) {
 	h.lostLocked(c, nil)
 }
 
-// lostLocked records that the host lost its connection: it has ended or, if a reason is
-// given, does not respond.
-func (h *Host) lostLocked(c *conn, silent error) {
-	f, now := &h.facts, time.Now()
-	f.live, h.conns.lost = nil, c
-	byUs := h.conns.ended == c // who wants the host since then wants a new connection
-	if f.wanted && !byUs {
-		why := silent
-		text := "%s does not respond: %v"
-		if silent == nil {
-			text, why = "the connection to %s was lost: %v", c.endReason()
-		}
-		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
-		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
-			f.tries.Watch(now, true)
-		}
-		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
-	}
-	h.enterLocked()
-}
-
 // stopServing is called when the host's goroutine ends.
 func (h *Host) stopServing() {
 	h.mu.Lock()
@@ -332,4 +311,37 @@ func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Logins = l })
+}
+
+// stopSharing is doubt for a host that shares another's connection.
+func (h *Host) stopSharing(c *conn, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live == c {
+		h.lostLocked(c, why)
+		h.wake()
+	}
+}
+
+// shareAgain is respondsAgain for a host that shared another's connection.
+func (h *Host) shareAgain(c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live == nil && h.facts.wanted && h.conns.lost == c {
+		h.connectedLocked(c)
+		h.wake()
+	}
+}
+
+// closeDropped closes the connections that nobody wants any more.
+func (h *Host) closeDropped() {
+	h.mu.Lock()
+	aside := maps.Clone(h.conns.aside)
+	h.mu.Unlock()
+	for c, kept := range aside {
+		if !kept {
+			c.close(nil)
+			h.connectionLost(c)
+		}
+	}
 }

@@ -3,71 +3,11 @@ package tunnel
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/tcpinfo"
 )
-
-// clientWaits says how many channels of clients a connection has, and whether they wait
-// for bytes. The commands of the agent itself do not count.
-type clientWaits struct {
-	open    atomic.Int64  // channels
-	unused  func()        // called when the last channel has ended
-	began   chan struct{} // receives when a client sends and nobody checks the connection
-	waiting atomic.Int64  // channels whose last bytes went to the host
-	lastAt  atomic.Int64  // when a client last sent, in Unix nanoseconds
-	checked atomic.Bool   // the connection is being checked
-}
-
-// active reports whether a client waits, and has sent something within a time.
-func (w *clientWaits) active(now time.Time, within time.Duration) bool {
-	return w.waiting.Load() > 0 && w.sentWithin(now, within)
-}
-
-func (w *clientWaits) sentWithin(now time.Time, within time.Duration) bool {
-	return now.Sub(time.Unix(0, w.lastAt.Load())) < within
-}
-
-// channelWait is one channel's part of clientWaits.
-type channelWait struct {
-	all     *clientWaits
-	counted atomic.Bool
-	waiting atomic.Bool
-}
-
-// opened counts the channel until it has ended.
-func (w *channelWait) opened() {
-	w.counted.Store(true)
-	w.all.open.Add(1)
-}
-
-// ended is called at the end of the channel, maybe more than once.
-func (w *channelWait) ended() {
-	w.answered()
-	if w.counted.Swap(false) && w.all.open.Add(-1) == 0 {
-		w.all.unused()
-	}
-}
-
-// sent is called for bytes that a client sends.
-func (w *channelWait) sent() {
-	w.all.lastAt.Store(time.Now().UnixNano())
-	if !w.waiting.Swap(true) {
-		w.all.waiting.Add(1)
-	}
-	if w.all.checked.CompareAndSwap(false, true) {
-		notify(w.all.began)
-	}
-}
-
-// answered is called for bytes that came for the client.
-func (w *channelWait) answered() {
-	if w.waiting.Load() && w.waiting.Swap(false) {
-		w.all.waiting.Add(-1)
-	}
-}
 
 const (
 	// stallCheck is how often a connection is checked on which a reply is due.

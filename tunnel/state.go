@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/retry"
 )
 
@@ -109,4 +110,48 @@ func (h *Host) publishLocked() {
 func sameHost(a, b *api.Host) bool {
 	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Asking == b.Asking && a.Auth == b.Auth &&
 		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated
+}
+
+// connections are those of a host besides the live one. The host's lock guards them.
+type connections struct {
+	ended *conn          // the one that is about to be closed, even if the host is wanted again at once
+	lost  *conn          // the one that was last lost
+	aside map[*conn]bool // see standing; false: about to be closed
+}
+
+// dropAside has those that are set aside closed.
+func (c *connections) dropAside() {
+	for old := range c.aside {
+		c.aside[old] = false
+	}
+}
+
+// connectedLocked makes a connection the host's.
+func (h *Host) connectedLocked(c *conn) {
+	f := &h.facts
+	f.live, h.conns.lost = c, nil
+	f.failure = nil
+	f.tries.Connected()
+	h.enterLocked()
+}
+
+// lostLocked records that the host lost its connection: it has ended or, if a reason is
+// given, does not respond.
+func (h *Host) lostLocked(c *conn, silent error) {
+	f, now := &h.facts, time.Now()
+	f.live, h.conns.lost = nil, c
+	byUs := h.conns.ended == c // who wants the host since then wants a new connection
+	if f.wanted && !byUs {
+		why := silent
+		text := "%s does not respond: %v"
+		if silent == nil {
+			text, why = "the connection to %s was lost: %v", c.endReason()
+		}
+		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
+		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
+			f.tries.Watch(now, true)
+		}
+		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
+	}
+	h.enterLocked()
 }

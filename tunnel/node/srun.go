@@ -14,8 +14,8 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
+	"tunctl/tunnel/channels"
 	"tunctl/tunnel/failure"
-	"tunctl/tunnel/sessions"
 	"tunctl/tunnel/step"
 )
 
@@ -133,7 +133,7 @@ func (j *jobSteps) start(ctx context.Context, resumed bool, join joinFunc) (*tun
 			j.options.noOverlap = true
 		case errors.Is(err, errNoPython):
 			return nil, err
-		case failure.IsRoute(err) && !errors.Is(err, sessions.ErrFew) && !j.options.allMemory:
+		case failure.IsRoute(err) && !errors.Is(err, channels.ErrFew) && !j.options.allMemory:
 			j.options.allMemory = true
 		default:
 			if err == nil {

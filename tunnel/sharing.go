@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -164,4 +165,90 @@ func (h *Host) recheckSettings(ctx context.Context) {
 // outdatedText says that a live connection's settings differ from the config.
 func outdatedText(host string) string {
 	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", api.HostLabel(host), host, host)
+}
+
+// useHost makes this host a user of another, to jump through it or, with an identity, to
+// share its connection. The other host is wanted as long as this one, and must be
+// connected now. Its first failed try fails this one too, which has its own backoff.
+func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
+	if !t.addUserOf(other, identity) {
+		return failure.Permanent.Errorf(api.CodeConfig, nil, "%s jumps through itself", t.host.label()).
+			WithHint("check its ProxyJump in the ssh settings")
+	}
+	return other.await(ctx, t.host, func(f *facts) *api.Error {
+		if f.tries.Failures > 0 {
+			return f.failure
+		}
+		return nil
+	})
+}
+
+// addUserOf makes this host a user of another, unless that one goes through this one. Two
+// hosts that jump through each other must not both find out that the other does not yet.
+func (t *attempt) addUserOf(other *Host, identity string) bool {
+	t.pool.using.Lock()
+	defer t.pool.using.Unlock()
+	if other == t.host || t.pool.goesThrough(other, t.host) {
+		return false
+	}
+	other.addUser(t.host, identity, t.ask.attended, t.ask.client)
+	return true
+}
+
+// goesThrough reports whether a host jumps through another, directly or not.
+func (p *Pool) goesThrough(h, through *Host) bool {
+	return slices.ContainsFunc(through.usersNow(), func(u *Host) bool { return u == h || p.goesThrough(h, u) })
+}
+
+// addUser marks the host as wanted by another that jumps through it, or shares the
+// connection of that identity.
+func (h *Host) addUser(user *Host, identity string, attended bool, client string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.demand.users[user] = identity
+	h.facts.wanted = true
+	if attended && h.facts.live == nil {
+		h.attendLocked(client)
+		return
+	}
+	h.enterLocked()
+	h.wake()
+}
+
+// releaseHosts ends all use that a host makes of others.
+func (p *Pool) releaseHosts(user *Host) {
+	p.dropOwnership(user, "") // its settings may have changed when it is next wanted
+	for _, h := range p.allHosts() {
+		h.removeUser(user)
+	}
+}
+
+// removeUser ends the use of this host by another.
+func (h *Host) removeUser(user *Host) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, uses := h.demand.users[user]; uses {
+		delete(h.demand.users, user)
+		h.unwantLocked()
+	}
+}
+
+// share uses the connection of another host that leads to the same account.
+func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
+	t.step("sharing the connection of " + owner.label())
+	if err := t.useHost(ctx, owner, t.identity); err != nil {
+		return nil, err
+	}
+	c, err := owner.current()
+	if err != nil {
+		return nil, err
+	}
+	if c.identity != t.identity {
+		return nil, errIdentityChanged
+	}
+	if !t.acceptsKeyOf(ctx, c) {
+		return nil, errOtherKeys
+	}
+	c.remember(t.pool.o.Memory, t.host.name)
+	return c, nil
 }

@@ -1,6 +1,6 @@
-// Package sessions bounds how many sessions are open at once on one connection, and learns
+// Package channels bounds how many session channels are open at once on one connection, and learns
 // from refusals what the server allows. It opens none itself.
-package sessions
+package channels
 
 import (
 	"context"
