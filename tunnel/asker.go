@@ -25,7 +25,7 @@ func (a *asker) Warn(text string) {
 	a.host.log.Warn("ssh settings", "warning", text)
 	a.host.mu.Lock()
 	defer a.host.mu.Unlock()
-	addWarning(&a.host.view, text)
+	a.host.warnLocked(text)
 }
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them

@@ -170,15 +170,6 @@ func (t *attempt) showSettings() {
 	h.view = v
 }
 
-// addWarning reports whether the warning is a new one.
-func addWarning(h *api.Host, text string) bool {
-	known := slices.Contains(h.Warnings, text)
-	if !known {
-		h.Warnings = append(slices.Clip(h.Warnings), text)
-	}
-	return !known
-}
-
 // classOf is the class of the try's failure. An unknown failure may pass; but after the
 // server saw a login it counts as refused, since a lockout is worse than a wait.
 func (t *attempt) classOf(err error) failure.Class {
@@ -190,4 +181,14 @@ func (t *attempt) classOf(err error) failure.Class {
 		return failure.Refused
 	}
 	return failure.Passing
+}
+
+// checkAccount prevents an automatic login to an account that was never logged in to:
+// what Memory says about silent logins is about other accounts.
+func (t *attempt) checkAccount() error {
+	known := t.pool.o.Memory.Known(t.host.name).Accounts
+	if t.ask.attended || len(known) == 0 || slices.Contains(known, t.identity) {
+		return nil
+	}
+	return needsUser(t.host.name, fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)
 }

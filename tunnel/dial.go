@@ -133,7 +133,7 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 	if s.Meant != "" {
 		e.Hint = fmt.Sprintf("did you mean %s?", s.Meant)
 	}
-	if s.Written && s.Meant == "" || !isUnknownName(e) || len(t.host.usersNow()) > 0 {
+	if s.Written && s.Meant == "" || !isUnknownName(e) || len(t.pool.sharing.usersOf(t.host)) > 0 {
 		return e
 	}
 	e.Code, e.Err = api.CodeUnknownHost, failure.Permanent.Wrap(e.Err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -17,77 +16,40 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
-	"tunctl/tunnel/sshconfig"
 )
 
 // Host is a login node: whether it is wanted, and its connection.
 type Host struct {
-	pool *Pool
-	name string
-	log  *slog.Logger
-
-	behind string // the login node before this compute node; "": this is no compute node
-
-	woken chan struct{} // receives after wake: what decides about the next action changed
+	pool   *Pool
+	behind string        // the login node before this compute node; "": this is no compute node
+	woken  chan struct{} // receives after wake: what decides about the next action changed
 
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	// Only the host's tries use it, one at a time.
 	sshOnlyWhy string
 
-	mu        sync.Mutex
-	facts     facts
-	view      api.Host
-	used      sshconfig.Settings // those of the last try, and so of the live connection
-	identity  string             // that they lead to; see Pool.identity
-	demand    demand
-	conns     connections
-	nodes     map[string]*Hop // those that streams go to
-	cancel    context.CancelFunc
-	handshake *handshake // that is under way; nil: none
-	// outdated: the live connection's settings differ from the config. recheckDue: compare
-	// them once the try under way has ended.
-	outdated, recheckDue bool
-	changed              chan struct{}
-}
-
-// demand is who wants a host. The host's lock guards it.
-type demand struct {
-	asked bool             // Up or Want was called, and Down was not called since
-	users map[*Host]string // the hosts that go through this one, or share the connection of that identity
-}
-
-func (d *demand) userNames() (names []string) {
-	for user := range d.users {
-		names = append(names, user.name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// keepSharers drops the users that share a connection of another identity, and reports
-// whether there were any.
-func (d *demand) keepSharers(identity string) (dropped bool) {
-	before := len(d.users)
-	maps.DeleteFunc(d.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
-	return len(d.users) < before
+	mu sync.Mutex
+	hostState
+	nodes      map[string]*Hop // those that streams go to
+	cancel     context.CancelFunc
+	handshake  *handshake // that is under way; nil: none
+	recheckDue bool       // compare the settings once the try under way has ended
 }
 
 // newHost makes a host; behind is the login node before a compute node, or "".
 func newHost(p *Pool, name, behind string) *Host {
-	return &Host{
-		pool: p, name: name, behind: behind,
-		log:     p.o.Log.With("host", api.HostLabel(name)),
-		woken:   make(chan struct{}, 1),
-		demand:  demand{users: map[*Host]string{}},
+	h := &Host{pool: p, behind: behind, woken: make(chan struct{}, 1), nodes: map[string]*Hop{}}
+	h.hostState = hostState{
+		name: name, log: p.o.Log.With("host", api.HostLabel(name)), limits: &p.o.Limits, publish: p.enqueue,
 		conns:   connections{aside: map[*conn]bool{}},
-		nodes:   map[string]*Hop{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
+	if behind != "" {
+		h.publish = func(api.Host) {}
+	}
+	return h
 }
-
-// label is the host's name in messages.
-func (h *Host) label() string { return api.HostLabel(h.name) }
 
 // Up says that a person wants the host now. It is tried at once, and may ask questions.
 func (h *Host) Up() { h.UpFor("") }
@@ -96,7 +58,7 @@ func (h *Host) Up() { h.UpFor("") }
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked = true
+	h.facts.asked = true
 	h.attendLocked(client)
 }
 
@@ -118,7 +80,7 @@ func (h *Host) attendLocked(client string) {
 func (h *Host) Want() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked = true
+	h.facts.asked = true
 	h.facts.wanted = true
 	h.enterLocked()
 	h.wake()
@@ -127,27 +89,23 @@ func (h *Host) Want() {
 // Down disconnects the host, with the compute nodes behind it. It returns the other hosts
 // that still use the connection, which stays up until they are down too.
 func (h *Host) Down() (usedBy []string) {
-	for _, user := range h.usersNow() {
+	for _, user := range h.pool.sharing.usersOf(h) {
 		if !user.wanted() {
 			h.removeUser(user) // its own goroutine is about to do so
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked = false
+	h.facts.asked = false
 	h.unwantLocked()
 	if !h.facts.wanted {
 		h.conns.ended = h.facts.live
 		return nil
 	}
-	return h.demand.userNames()
-}
-
-// usersNow are the hosts that jump through this one, or share its connection.
-func (h *Host) usersNow() []*Host {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.demand.users))
+	for _, user := range h.pool.sharing.usersOf(h) {
+		usedBy = append(usedBy, user.name)
+	}
+	return usedBy
 }
 
 func (h *Host) wanted() bool {
@@ -159,7 +117,7 @@ func (h *Host) wanted() bool {
 // unwantLocked ends the try under way and the connection, unless somebody asked for the
 // host or another host uses it.
 func (h *Host) unwantLocked() {
-	if h.demand.asked || len(h.demand.users) > 0 {
+	if h.facts.asked || len(h.pool.sharing.usersOf(h)) > 0 {
 		return
 	}
 	f := &h.facts
@@ -221,15 +179,6 @@ func (h *Host) Status() api.Host {
 	return h.statusLocked()
 }
 
-// statusLocked is the view with the sessions in use, which change all the time.
-func (h *Host) statusLocked() api.Host {
-	v := h.view
-	if c := h.facts.live; c != nil {
-		v.Channels, v.MaxChannels = c.slots.InUse()
-	}
-	return v
-}
-
 // Changed is closed at the next change of the host's status.
 func (h *Host) Changed() <-chan struct{} {
 	h.mu.Lock()
@@ -262,9 +211,9 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 	for {
 		h.mu.Lock()
 		f, ended, changed := h.facts, h.conns.ended, h.changed
-		_, uses := h.demand.users[user]
+		uses := user == nil || slices.Contains(h.pool.sharing.usersOf(h), user)
 		h.mu.Unlock()
-		if user != nil && !uses {
+		if !uses {
 			return errIdentityChanged
 		}
 		if user != nil {
@@ -416,3 +365,51 @@ func (h *Host) Node(name string) (n *Hop, release func()) {
 
 // Link is the way through the host, whatever its connection is at the moment.
 func (h *Host) Link() Link { return Link{h} }
+
+// Account is user@address of the live connection, or of the last try, and the way there;
+// "" before the first.
+func (h *Host) Account() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.identity
+}
+
+// recheckSettings compares the settings in use with the current ones.
+func (h *Host) recheckSettings(ctx context.Context) {
+	h.mu.Lock()
+	concerned := h.facts.wanted || h.facts.live != nil
+	h.mu.Unlock()
+	if !concerned {
+		return
+	}
+	now, err := h.pool.Settings(ctx, h.name)
+	identity := ""
+	if err == nil {
+		identity, err = h.pool.identity(ctx, &now, h.name)
+	}
+	if err != nil {
+		h.log.Debug("the settings cannot be read after a reload", "err", err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := &h.facts
+	same := now.SameDial(h.used)
+	switch {
+	case f.trying != "":
+		h.recheckDue = true // after the try
+		return
+	case f.live != nil:
+		h.outdated = !same
+	case !same:
+		f.tries.ForgetFailures()
+		if stop := f.tries.Stop; stop != nil && (stop.Why.Code == api.CodeConfig || identity != h.identity) {
+			f.tries.Stop = nil // it was about other settings
+		}
+		if identity != h.identity {
+			f.tries.ForgetLogins()
+		}
+		h.wake()
+	}
+	h.enterLocked()
+}

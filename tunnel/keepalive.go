@@ -90,7 +90,7 @@ func (h *Host) restoredSilently() bool {
 	if !h.pool.o.Memory.Known(h.name).Silent {
 		return false
 	}
-	for _, user := range h.usersNow() {
+	for _, user := range h.pool.sharing.usersOf(h) {
 		if _, err := user.current(); err == nil && !user.restoredSilently() {
 			return false
 		}
@@ -291,7 +291,7 @@ func (k *keepalive) warnCertificateEnds() {
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if addWarning(&h.view, text) {
+	if h.warnLocked(text) {
 		h.publishLocked()
 	}
 }
@@ -313,7 +313,7 @@ func (k *keepalive) doubt(why error) {
 		h.lostLocked(c, why)
 	}
 	h.mu.Unlock()
-	for _, user := range h.usersNow() {
+	for _, user := range h.pool.sharing.usersOf(h) {
 		user.stopSharing(c, why)
 	}
 	h.wake()
@@ -371,7 +371,7 @@ func (k *keepalive) respondsAgain() {
 	if !back {
 		return
 	}
-	for _, user := range h.usersNow() {
+	for _, user := range h.pool.sharing.usersOf(h) {
 		user.shareAgain(c)
 	}
 	h.wake()

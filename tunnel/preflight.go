@@ -51,7 +51,8 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := newAttempt(&Host{
-		name: s.Alias, pool: &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}}, log: slog.New(slog.DiscardHandler),
+		pool:      &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}},
+		hostState: hostState{name: s.Alias, log: slog.New(slog.DiscardHandler)},
 	})
 	t.settings = s
 	limit := cmp.Or(s.ConnectTimeout, preflightTimeout)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestNothingThatAServerSaysSteersATerminal(t *testing.T) {
 	try := func() *attempt {
 		near, far := net.Pipe()
 		t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-		at := attemptOf(&Host{name: "login", pool: newPool(Options{Limits: DefaultLimits()}), log: slog.New(slog.DiscardHandler)}, func(a *attempt) { a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"} })
+		at := attemptOf(newHost(newPool(Options{Limits: DefaultLimits()}), "login", ""), func(a *attempt) { a.settings = sshconfig.Settings{Hostname: "login", Port: 22, User: "alice"} })
 		at.wire = newWire(near)
 		at.wire.greeted.Store(true)
 		at.ask.timeout = newTimeout(time.Hour, func() {})

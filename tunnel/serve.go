@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -30,7 +29,10 @@ func (h *Host) serve(ctx context.Context) {
 			sleep(ctx, next.Until, h.woken)
 		case retry.Idle:
 			h.closeConnections()
-			h.pool.releaseHosts(h)
+			h.pool.sharing.disown(h, "") // its settings may have changed when it is next wanted
+			for _, other := range h.pool.allHosts() {
+				other.removeUser(h)
+			}
 			sleep(ctx, time.Time{}, h.woken)
 		}
 	}
@@ -64,12 +66,6 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	}
 	return next
 }
-
-// retryLimitsLocked are the pool's limits, or stricter ones of the host's site.
-func (h *Host) retryLimitsLocked() retry.Limits { return h.pool.o.Limits.within(&h.used).Limits }
-
-// jitter is a random part of a wait, which is no secret.
-func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
 
 // needsUser is the error of a login to a host that only the user can complete.
 func needsUser(host, why string, cause error) *api.Error {
@@ -194,6 +190,10 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	f := &h.facts
 	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
 	defer h.enterLocked()
+	if h.recheckDue {
+		h.recheckDue = false
+		h.pool.recheckSoon()
+	}
 	if !t.loginAt.IsZero() {
 		f.tries.LastLogin = t.loginAt
 	}
@@ -206,7 +206,10 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	back := f.live != nil // the old one responds again
 	switch {
 	case err != nil && (!back || !t.loginAt.IsZero()):
-		h.failedLocked(t, asError(err))
+		why := asError(err)
+		h.failedLocked(retry.FailedTry{
+			Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+		})
 	case err != nil || back && f.live != c:
 	default:
 		for old := range h.conns.aside { // before anybody sees that the host is connected
@@ -216,26 +219,6 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 		return true
 	}
 	return false
-}
-
-// failedLocked records a failed try.
-func (h *Host) failedLocked(t *attempt, why *api.Error) {
-	f := &h.facts
-	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
-	f.failure = why
-	f.tries.Failed(retry.FailedTry{
-		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
-	}, h.retryLimitsLocked(), time.Now(), jitter())
-	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
-		stop.Why = suspectedBan(h.name, why, stop.Until)
-	}
-}
-
-// suspectedBan is the error of a host that may have banned this address.
-func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
-	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
-		api.HostLabel(host), why.Message, until.Format(time.TimeOnly)).Because(why).
-		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", host)
 }
 
 // connectionLost records the end of a connection.
@@ -311,26 +294,6 @@ func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Logins = l })
-}
-
-// stopSharing is doubt for a host that shares another's connection.
-func (h *Host) stopSharing(c *conn, why error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.facts.live == c {
-		h.lostLocked(c, why)
-		h.wake()
-	}
-}
-
-// shareAgain is respondsAgain for a host that shared another's connection.
-func (h *Host) shareAgain(c *conn) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.facts.live == nil && h.facts.wanted && h.conns.lost == c {
-		h.connectedLocked(c)
-		h.wake()
-	}
 }
 
 // closeDropped closes the connections that nobody wants any more.

@@ -1,15 +1,16 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
-	"tunctl/tunnel/sshconfig"
 )
 
 // errOtherKeys is the error of a host that does not accept the host key of a connection
@@ -20,60 +21,121 @@ var errOtherKeys = errors.New("the connection's host key is not accepted for thi
 // owner's settings changed.
 var errIdentityChanged = errors.New("the settings now lead to another host")
 
-// identity names the connection that settings lead to: the account and the resolved hops
-// before it. Hosts with the same identity share one connection, and what is remembered of
-// an account is kept by it: behind another gate, the same address is another machine.
-// before are the hops that led here.
-func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...string) (string, error) {
-	hop := strings.Join(s.ProxyJump, ",")
-	switch {
-	case s.ProxyCommand != "":
-		return via(s, s.ProxyCommand), nil
-	case hop == "":
-		return s.Account(), nil
-	case slices.Contains(before, hop):
-		return via(s, hop), nil // a loop; the dial reports it
-	}
-	p.mu.Lock()
-	last := p.hosts[hop] // it is not added to the pool here
-	p.mu.Unlock()
-	if last != nil {
-		if c, err := last.current(); err == nil {
-			return via(s, c.identity), nil // the dial would use that connection, whatever the settings are now
-		}
-	}
-	there, err := p.Settings(ctx, hop)
-	if err != nil {
-		return "", viaError(hop, err)
-	}
-	way, err := p.identity(ctx, &there, append(before, hop)...)
-	if err != nil {
-		return "", err
-	}
-	return via(s, way), nil
+// sharing is which hosts use the connections of others: to jump through them, or because two
+// names lead to one account, which has one login.
+type sharing struct {
+	mu     sync.Mutex                 // may be taken while a host's is held
+	owners map[string]*Host           // by identity: who has the connection, or is making it
+	users  map[*Host]map[*Host]string // of each host: "", or the identity whose connection they share
 }
 
-// via is the identity of what settings lead to by a way: a ProxyCommand, or the identity of
-// the last hop.
-func via(s *sshconfig.Settings, way string) string { return s.Account() + " via " + way }
+func newSharing() sharing {
+	return sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}}
+}
 
-// Account is user@address of the live connection, or of the last try, and the way there;
-// "" before the first.
-func (h *Host) Account() string {
+// owner is the host that has the connection of that identity, or is making it; the first
+// caller becomes it.
+func (s *sharing) owner(h *Host, identity string) *Host {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owners[identity] = cmp.Or(s.owners[identity], h)
+	return s.owners[identity]
+}
+
+// takeOver makes a host the owner in the place of another, if that still is.
+func (s *sharing) takeOver(identity string, from, to *Host) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owners[identity] == from {
+		s.owners[identity] = to
+	}
+}
+
+// disown ends a host's ownership of all connections except one; "" is none.
+func (s *sharing) disown(h *Host, except string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.owners, func(identity string, owner *Host) bool { return owner == h && identity != except })
+}
+
+// add makes a host a user of another, unless that one goes through it: two hosts that jump through
+// each other must not both find out that the other does not yet.
+func (s *sharing) add(user, of *Host, identity string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if user == of || s.goesThroughLocked(of, user) {
+		return false
+	}
+	if s.users[of] == nil {
+		s.users[of] = map[*Host]string{}
+	}
+	s.users[of][user] = identity
+	return true
+}
+
+// goesThroughLocked reports whether a host jumps through another, directly or not.
+func (s *sharing) goesThroughLocked(h, through *Host) bool {
+	for user := range s.users[through] {
+		if user == h || s.goesThroughLocked(h, user) {
+			return true
+		}
+	}
+	return false
+}
+
+// drop ends the use of a host by those users whom gone reports, by the identity that they share, and
+// reports whether there were any.
+func (s *sharing) drop(of *Host, gone func(user *Host, identity string) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.users[of])
+	maps.DeleteFunc(s.users[of], gone)
+	return len(s.users[of]) < before
+}
+
+// usersOf are the hosts that use another, by name.
+func (s *sharing) usersOf(h *Host) []*Host {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.users[h]), func(a, b *Host) int { return strings.Compare(a.name, b.name) })
+}
+
+// addUser marks the host as wanted by another that jumps through it, or shares the
+// connection of that identity. It reports false if that one is part of the way here.
+func (h *Host) addUser(user *Host, identity string, attended bool, client string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.identity
+	if !h.pool.sharing.add(user, h, identity) {
+		return false
+	}
+	h.facts.wanted = true
+	if attended && h.facts.live == nil {
+		h.attendLocked(client)
+		return true
+	}
+	h.enterLocked()
+	h.wake()
+	return true
+}
+
+// removeUser ends the use of this host by another.
+func (h *Host) removeUser(user *Host) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pool.sharing.drop(h, func(u *Host, _ string) bool { return u == user }) {
+		h.unwantLocked()
+	}
 }
 
 // updateIdentity records where the host's settings lead now. Hosts that share the
 // connection want the account, not this name: if the name leads elsewhere, they look for
 // another owner. It reports whether the host is still wanted.
 func (h *Host) updateIdentity(identity string) bool {
-	h.pool.dropOwnership(h, identity) // before its users wake
+	h.pool.sharing.disown(h, identity) // before its users wake
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.identity = identity
-	if h.demand.keepSharers(identity) {
+	if h.pool.sharing.drop(h, func(_ *Host, shared string) bool { return shared != "" && shared != identity }) {
 		h.unwantLocked()
 		h.publishLocked()
 	}
@@ -84,7 +146,7 @@ func (h *Host) updateIdentity(identity string) bool {
 // host owns it, or accepts other host keys than the owner.
 func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 	for {
-		owner := t.pool.owner(t.host, t.identity)
+		owner := t.pool.sharing.owner(t.host, t.identity)
 		if owner == t.host {
 			return nil, nil
 		}
@@ -97,7 +159,7 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return c, err
 		}
 		owner.removeUser(t.host)
-		t.pool.owners.CompareAndSwap(t.identity, owner, t.host) // the old owner's settings changed
+		t.pool.sharing.takeOver(t.identity, owner, t.host) // the old owner's settings changed
 	}
 }
 
@@ -112,66 +174,11 @@ func (t *attempt) acceptsOtherKeys(owner *Host, err error) bool {
 	return !t.settings.SameHostKeys(&owner.used)
 }
 
-// checkAccount prevents an automatic login to an account that was never logged in to:
-// what Memory says about silent logins is about other accounts.
-func (t *attempt) checkAccount() error {
-	known := t.pool.o.Memory.Known(t.host.name).Accounts
-	if t.ask.attended || len(known) == 0 || slices.Contains(known, t.identity) {
-		return nil
-	}
-	return needsUser(t.host.name, fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)
-}
-
-// recheckSettings compares the settings in use with the current ones.
-func (h *Host) recheckSettings(ctx context.Context) {
-	h.mu.Lock()
-	concerned := h.facts.wanted || h.facts.live != nil
-	h.mu.Unlock()
-	if !concerned {
-		return
-	}
-	now, err := h.pool.Settings(ctx, h.name)
-	identity := ""
-	if err == nil {
-		identity, err = h.pool.identity(ctx, &now, h.name)
-	}
-	if err != nil {
-		h.log.Debug("the settings cannot be read after a reload", "err", err)
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f := &h.facts
-	same := now.SameDial(h.used)
-	switch {
-	case f.trying != "":
-		h.recheckDue = true // after the try
-		return
-	case f.live != nil:
-		h.outdated = !same
-	case !same:
-		f.tries.ForgetFailures()
-		if stop := f.tries.Stop; stop != nil && (stop.Why.Code == api.CodeConfig || identity != h.identity) {
-			f.tries.Stop = nil // it was about other settings
-		}
-		if identity != h.identity {
-			f.tries.ForgetLogins()
-		}
-		h.wake()
-	}
-	h.enterLocked()
-}
-
-// outdatedText says that a live connection's settings differ from the config.
-func outdatedText(host string) string {
-	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", api.HostLabel(host), host, host)
-}
-
 // useHost makes this host a user of another, to jump through it or, with an identity, to
 // share its connection. The other host is wanted as long as this one, and must be
 // connected now. Its first failed try fails this one too, which has its own backoff.
 func (t *attempt) useHost(ctx context.Context, other *Host, identity string) error {
-	if !t.addUserOf(other, identity) {
+	if !other.addUser(t.host, identity, t.ask.attended, t.ask.client) {
 		return failure.Permanent.Errorf(api.CodeConfig, nil, "%s jumps through itself", t.host.label()).
 			WithHint("check its ProxyJump in the ssh settings")
 	}
@@ -181,56 +188,6 @@ func (t *attempt) useHost(ctx context.Context, other *Host, identity string) err
 		}
 		return nil
 	})
-}
-
-// addUserOf makes this host a user of another, unless that one goes through this one. Two
-// hosts that jump through each other must not both find out that the other does not yet.
-func (t *attempt) addUserOf(other *Host, identity string) bool {
-	t.pool.using.Lock()
-	defer t.pool.using.Unlock()
-	if other == t.host || t.pool.goesThrough(other, t.host) {
-		return false
-	}
-	other.addUser(t.host, identity, t.ask.attended, t.ask.client)
-	return true
-}
-
-// goesThrough reports whether a host jumps through another, directly or not.
-func (p *Pool) goesThrough(h, through *Host) bool {
-	return slices.ContainsFunc(through.usersNow(), func(u *Host) bool { return u == h || p.goesThrough(h, u) })
-}
-
-// addUser marks the host as wanted by another that jumps through it, or shares the
-// connection of that identity.
-func (h *Host) addUser(user *Host, identity string, attended bool, client string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.demand.users[user] = identity
-	h.facts.wanted = true
-	if attended && h.facts.live == nil {
-		h.attendLocked(client)
-		return
-	}
-	h.enterLocked()
-	h.wake()
-}
-
-// releaseHosts ends all use that a host makes of others.
-func (p *Pool) releaseHosts(user *Host) {
-	p.dropOwnership(user, "") // its settings may have changed when it is next wanted
-	for _, h := range p.allHosts() {
-		h.removeUser(user)
-	}
-}
-
-// removeUser ends the use of this host by another.
-func (h *Host) removeUser(user *Host) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, uses := h.demand.users[user]; uses {
-		delete(h.demand.users, user)
-		h.unwantLocked()
-	}
 }
 
 // share uses the connection of another host that leads to the same account.
@@ -251,4 +208,24 @@ func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
 	}
 	c.remember(t.pool.o.Memory, t.host.name)
 	return c, nil
+}
+
+// stopSharing is doubt for a host that shares another's connection.
+func (h *Host) stopSharing(c *conn, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live == c {
+		h.lostLocked(c, why)
+		h.wake()
+	}
+}
+
+// shareAgain is respondsAgain for a host that shared another's connection.
+func (h *Host) shareAgain(c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.facts.live == nil && h.facts.wanted && h.conns.lost == c {
+		h.connectedLocked(c)
+		h.wake()
+	}
 }

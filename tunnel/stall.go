@@ -128,7 +128,7 @@ func (k *keepalive) showStall(now time.Time) {
 			h.log.Warn("the host does not respond", "since", since, "lossy", k.stall.loss.Lossy())
 		}
 		h.refresh()
-		for _, user := range h.usersNow() {
+		for _, user := range h.pool.sharing.usersOf(h) {
 			user.refresh() // it may share the connection
 		}
 	}
