@@ -209,16 +209,9 @@ func (t *timeout) stop() {
 	t.timer.Stop()
 }
 
-// expired reports whether the limit was reached.
-func (t *timeout) expired() bool {
+// expired reports whether the limit was reached, and whether it was a person's.
+func (t *timeout) expired() (expired, person bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.isExpired
-}
-
-// expiredForPerson reports whether the limit of a person was reached.
-func (t *timeout) expiredForPerson() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.isExpired && t.person
+	return t.isExpired, t.isExpired && t.person
 }

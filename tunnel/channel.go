@@ -15,14 +15,10 @@ import (
 )
 
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var nc net.Conn
-	t, err := c.openForClient(func() (err error) {
-		nc, err = open(ctx, c, func() (net.Conn, error) {
-			nc, err := c.client.Dial(network, address)
-			return nc, dialError(address, err)
-		}, closeLate[net.Conn])
-		return err
-	})
+	nc, t, err := openForClient(ctx, c, func() (net.Conn, error) {
+		nc, err := c.client.Dial(network, address)
+		return nc, dialError(address, err)
+	}, closeLate[net.Conn])
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +38,17 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 	return through, nil
 }
 
-// openForClient has open open a channel for a client, and returns the channel's traffic.
-func (c *conn) openForClient(open func() error) (*Traffic, error) {
-	t := c.newTraffic()
-	if err := t.open(c, open); err != nil {
-		return nil, err
+// openForClient has f open a channel for a client, and returns it with its traffic; see [open].
+func openForClient[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)) (o T, t *Traffic, err error) {
+	t = c.newTraffic()
+	err = t.open(c, func() (err error) {
+		o, err = open(ctx, c, f, late)
+		return err
+	})
+	if err == nil {
+		t.share.Load().wait.opened()
 	}
-	t.share.Load().wait.opened()
-	return t, nil
+	return o, t, err
 }
 
 // open calls f in a goroutine and returns early when ctx ends, or the connection is set
@@ -78,9 +77,7 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 	}
 	select {
 	case r = <-results:
-		if r.err != nil && c.ended() {
-			r.err = c.downError()
-		}
+		r.err = c.orDown(r.err)
 	case <-aside:
 		r.err = errAside
 	case <-ctx.Done():
@@ -127,6 +124,21 @@ func dialError(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
+// listen makes the host listen at an address.
+func (c *conn) listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return open(ctx, c, func() (net.Listener, error) {
+		listen := c.client.Listen
+		if c.master != nil {
+			listen = c.master.Listen
+		}
+		l, err := listen(network, address)
+		if err != nil {
+			return nil, fmt.Errorf("listening at %s: %w", address, err)
+		}
+		return &channelListener{l, c}, nil
+	}, closeLate[net.Listener])
+}
+
 // channelListener accepts connections from the host.
 type channelListener struct {
 	net.Listener
@@ -157,7 +169,7 @@ func (l *channelListener) Close() error {
 	return l.Listener.Close()
 }
 
-func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (opened, error) {
 	if kind != "session" {
 		return c.openClientChannel(ctx, kind, payload, func() {})
 	}
@@ -165,45 +177,43 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ss
 		slot := c.slots.AcquireShared(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
-				return nil, nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
+				return opened{}, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 			}
-			return nil, nil, c.downError()
+			return opened{}, c.downError()
 		}
-		ch, requests, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
+		o, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
 		if err == nil {
 			slot.Accepted()
-			return ch, requests, nil
+			return o, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			slot.Release()
-			return nil, nil, err
+			return opened{}, err
 		}
 		if !slot.Refused() {
-			return nil, nil, err
+			return opened{}, err
 		}
 	}
 }
 
+// opened is a channel of a client with the host's requests in it.
+type opened struct {
+	ssh.Channel
+	requests <-chan *ssh.Request
+}
+
 // openClientChannel opens a channel; release is called once at its end.
-func (c *conn) openClientChannel(ctx context.Context, kind string, payload []byte, release func()) (ssh.Channel, <-chan *ssh.Request, error) {
-	type opened struct {
-		ssh.Channel
-		requests <-chan *ssh.Request
-	}
-	var o opened
-	t, err := c.openForClient(func() (err error) {
-		o, err = open(ctx, c, func() (opened, error) {
-			ch, requests, err := c.client.OpenChannel(kind, payload)
-			return opened{ch, requests}, err
-		}, func(o opened) {
-			_ = o.Close()
-			ssh.DiscardRequests(o.requests)
-		})
-		return err
+func (c *conn) openClientChannel(ctx context.Context, kind string, payload []byte, release func()) (opened, error) {
+	o, t, err := openForClient(ctx, c, func() (opened, error) {
+		ch, requests, err := c.client.OpenChannel(kind, payload)
+		return opened{ch, requests}, err
+	}, func(o opened) {
+		_ = o.Close()
+		ssh.DiscardRequests(o.requests)
 	})
 	if err != nil {
-		return nil, nil, err
+		return opened{}, err
 	}
 	t.release = release
-	return &clientChannel{o.Channel, t}, o.requests, nil
+	return opened{&clientChannel{o.Channel, t}, o.requests}, nil
 }

@@ -168,7 +168,8 @@ const closeTimeout = 10 * time.Second
 
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
-	return isClosed(c.done) || c.wire.isBroken()
+	hungUp, lost := c.wire.ending() // a lost link may show in reading or in writing first
+	return isClosed(c.done) || hungUp || lost != nil
 }
 
 func isClosed(ch <-chan struct{}) bool {
@@ -183,6 +184,14 @@ func isClosed(ch <-chan struct{}) bool {
 // downError is api.ErrDown with the reason.
 func (c *conn) downError() error { return fmt.Errorf("%w: %w", api.ErrDown, c.endReason()) }
 
+// orDown is err, or api.ErrDown with the reason if the connection has ended; nil stays nil.
+func (c *conn) orDown(err error) error {
+	if err != nil && c.ended() {
+		return c.downError()
+	}
+	return err
+}
+
 // endReason is why the connection ended.
 func (c *conn) endReason() error {
 	c.mu.Lock()
@@ -191,19 +200,10 @@ func (c *conn) endReason() error {
 		return errors.New("the host closed the connection")
 	}
 	if said, ok := disconnectText(c.why); ok {
-		return &hostClosedError{said, c.why}
+		return fmt.Errorf("the host closed the connection: %s", said)
 	}
 	return plain(api.RemoteError(c.why))
 }
-
-// hostClosedError is a disconnect with the host's own reason.
-type hostClosedError struct {
-	said api.RemoteText
-	err  error
-}
-
-func (e *hostClosedError) Error() string { return "the host closed the connection: " + e.said.String() }
-func (e *hostClosedError) Unwrap() error { return e.err }
 
 // remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {

@@ -24,15 +24,6 @@ type Result struct {
 	Exit   int // 128+n for a signal, as the remote shell reports it; -1 if the host reported none
 }
 
-// runNamed is run with errors that name the host.
-func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte) (Result, error) {
-	r, err := c.run(ctx, command, stdin)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s: %w", host, err)
-	}
-	return r, nil
-}
-
 // ErrOtherAccount is wrapped when a host's connection is to another account than the
 // caller expects: an edited config can point a name elsewhere.
 var ErrOtherAccount = errors.New("the host is another account now")
@@ -176,10 +167,7 @@ type Stream struct {
 func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error) {
 	slot, err := c.slots.AcquireForStream(ctx, c.done)
 	if err != nil {
-		if c.ended() {
-			return nil, c.downError()
-		}
-		return nil, err
+		return nil, c.orDown(err)
 	}
 	return open(ctx, c, func() (*Stream, error) {
 		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}

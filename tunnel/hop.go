@@ -125,7 +125,8 @@ func (n *Hop) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.openChannel(ctx, kind, payload)
+	o, err := c.openChannel(ctx, kind, payload)
+	return o.Channel, o.requests, err
 }
 
 // connection is the live one, or a new one.
@@ -291,28 +292,27 @@ func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (*channelCon
 		raw *channelConn
 		err error
 	}
-	answers := make(chan answer, len(names))
+	answers := make(chan answer)
 	dialing, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	defer func() {
-		cancel()
-		wg.Wait()
-		close(answers)
-		for a := range answers {
-			if a.err == nil {
-				_ = a.raw.Close() // another name was faster
+	defer wg.Wait()
+	defer cancel()
+	dial := func(name string) {
+		raw, err := n.dialName(dialing, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+		select {
+		case answers <- answer{raw, err}:
+		case <-dialing.Done():
+			if err == nil {
+				_ = raw.Close() // another name was faster
 			}
 		}
-	}()
+	}
 	var first error
 	for next, open := 0, 0; ; {
 		var soon <-chan time.Time
 		if next < len(names) {
 			name := names[next]
-			wg.Go(func() {
-				raw, err := n.dialName(dialing, net.JoinHostPort(name, strconv.Itoa(s.Port)))
-				answers <- answer{raw, err}
-			})
+			wg.Go(func() { dial(name) })
 			next, open = next+1, open+1
 			soon = time.After(nextNameAfter)
 		}
@@ -328,12 +328,13 @@ func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (*channelCon
 				return nil, a.err
 			case errors.Is(a.err, api.ErrProhibited):
 				return nil, n.Failure(failure.Permanent.Wrap(a.err))
-			case first == nil:
-				first = a.err
 			}
+			first = cmp.Or(first, a.err)
 			if open == 0 && next == len(names) {
 				return nil, n.Failure(failure.Passing.Wrap(first))
 			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -343,14 +344,7 @@ func (n *Hop) dialName(ctx context.Context, address string) (*channelConn, error
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, err := n.login.current()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := c.dialHop(dialing, "tcp", address)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", n.login.label(), err)
-	}
+	raw, err := onConnection(n.login, func(c *conn) (*channelConn, error) { return c.dialHop(dialing, "tcp", address) })
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}

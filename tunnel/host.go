@@ -265,38 +265,29 @@ func (h *Host) current() (*conn, error) {
 	return nil, fmt.Errorf("%s: %w", h.label(), api.ErrDown)
 }
 
+// onConnection has use use the live connection. Its errors name the host.
+func onConnection[T any](h *Host, use func(*conn) (T, error)) (result T, err error) {
+	c, err := h.current()
+	if err != nil {
+		return result, err
+	}
+	used, err := use(c)
+	if err != nil {
+		return result, fmt.Errorf("%s: %w", h.label(), err)
+	}
+	return used, nil
+}
+
 // Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
 // socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
 // api.ErrRefused or api.ErrProhibited where one applies.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, err
-	}
-	nc, err := c.dial(ctx, network, address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", h.label(), err)
-	}
-	return nc, nil
+	return onConnection(h, func(c *conn) (net.Conn, error) { return c.dial(ctx, network, address) })
 }
 
 // Listen makes the host listen at an address. The listener ends with the connection.
 func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, c, func() (net.Listener, error) {
-		listen := c.client.Listen
-		if c.master != nil {
-			listen = c.master.Listen
-		}
-		l, err := listen(network, address)
-		if err != nil {
-			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
-		}
-		return &channelListener{l, c}, nil
-	}, closeLate[net.Listener])
+	return onConnection(h, func(c *conn) (net.Listener, error) { return c.listen(ctx, network, address) })
 }
 
 // OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
@@ -304,38 +295,25 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 // the sessions that the host allows. The caller closes the channel and reads its
 // requests. An *ssh.OpenChannelError is the host's own refusal.
 func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, nil, err
-	}
-	ch, requests, err := c.openChannel(ctx, kind, payload)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", h.label(), err)
-	}
-	return ch, requests, nil
+	o, err := onConnection(h, func(c *conn) (opened, error) { return c.openChannel(ctx, kind, payload) })
+	return o.Channel, o.requests, err
 }
 
 // Run runs a command on the host and waits for its end. When ctx ends it closes the
 // channel, which is the only way to end a command that every server has. It waits for
 // one of the sessions that the host allows. A command that failed is no error.
 func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
-	c, err := h.current()
-	if err != nil {
-		return Result{}, err
-	}
-	return c.runNamed(ctx, h.label(), command, stdin)
+	return onConnection(h, func(c *conn) (Result, error) { return c.run(ctx, command, stdin) })
 }
 
 // RunAs is Run, but fails if the connection is to another account.
 func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
-	c, err := h.current()
-	if err != nil {
-		return Result{}, err
-	}
-	if c.identity != account {
-		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, c.identity, account)
-	}
-	return c.runNamed(ctx, h.label(), command, stdin)
+	return onConnection(h, func(c *conn) (Result, error) {
+		if c.identity != account {
+			return Result{}, fmt.Errorf("%w: %s, not %s", ErrOtherAccount, c.identity, account)
+		}
+		return c.run(ctx, command, stdin)
+	})
 }
 
 // Node is the hop to a node, or to user@node, for one stream until release is called. Streams share

@@ -51,7 +51,7 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, erro
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := newAttempt(&Host{
-		pool:      &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}},
+		pool:      &Pool{o: Options{Limits: Limits{HandshakeTimeout: preflightTimeout}}, network: Network{Lookup: net.DefaultResolver.LookupHost}},
 		hostState: hostState{name: s.Alias, log: slog.New(slog.DiscardHandler)},
 	})
 	t.settings = s
@@ -99,11 +99,6 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 		return refused
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case t.ask.timeout.expired() && !t.wire.greeted.Load():
-		return notSSH(t.settings.Address(), errSilent)
-	case t.wire.badGreeting() != nil:
-		return notSSH(t.settings.Address(), t.wire.badGreeting())
 	}
-	err = api.RemoteError(err)
-	return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake: %w", t.settings.Address(), err)
+	return t.explain(&login{}, err)
 }

@@ -1,7 +1,6 @@
 package tunnel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -33,22 +32,15 @@ func newSharing() sharing {
 	return sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}}
 }
 
-// owner is the host that has the connection of that identity, or is making it; the first
-// caller becomes it.
-func (s *sharing) owner(h *Host, identity string) *Host {
+// owner is the host that has the connection of that identity, or is making it. The caller becomes it
+// if there is none, or only one whose settings have changed since.
+func (s *sharing) owner(h *Host, identity string, changed *Host) *Host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owners[identity] = cmp.Or(s.owners[identity], h)
-	return s.owners[identity]
-}
-
-// takeOver makes a host the owner in the place of another, if that still is.
-func (s *sharing) takeOver(identity string, from, to *Host) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.owners[identity] == from {
-		s.owners[identity] = to
+	if owner := s.owners[identity]; owner == nil || owner == changed {
+		s.owners[identity] = h
 	}
+	return s.owners[identity]
 }
 
 // disown ends a host's ownership of all connections except one; "" is none.
@@ -145,8 +137,8 @@ func (h *Host) updateIdentity(identity string) bool {
 // sharedOrOwn is the connection of another host that owns this identity; nil if this
 // host owns it, or accepts other host keys than the owner.
 func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
-	for {
-		owner := t.pool.sharing.owner(t.host, t.identity)
+	for changed := (*Host)(nil); ; {
+		owner := t.pool.sharing.owner(t.host, t.identity, changed)
 		if owner == t.host {
 			return nil, nil
 		}
@@ -159,7 +151,7 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 			return c, err
 		}
 		owner.removeUser(t.host)
-		t.pool.sharing.takeOver(t.identity, owner, t.host) // the old owner's settings changed
+		changed = owner
 	}
 }
 

@@ -140,7 +140,7 @@ func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 
 // sshFailed describes why ssh did not log in.
 func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error) error {
-	expired := t.ask.timeout.expired()
+	expired, ofPerson := t.ask.timeout.expired()
 	switch {
 	case t.ask.denied != nil:
 		return t.ask.denied
@@ -151,7 +151,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 	broken := (expired || reason.Lost) && (reason.Mute || reason.Class == failure.Unknown)
 	late := reason.Mute && !broken && t.ask.hungUpLate(t.loginAt)
 	switch {
-	case t.ask.timeout.expiredForPerson():
+	case ofPerson:
 		return t.ask.unconfirmed(err)
 	case broken && t.answered:
 		return needsUser(t.host.name, brokenLogin, err)
@@ -225,7 +225,9 @@ func (t *attempt) usesSSHProgram(ctx context.Context) bool {
 		why = "PKCS11Provider is set"
 	}
 	if why == "" {
-		why = t.securityKey(ctx)
+		if path := userkeys.OnToken(ctx, t.keyOptions()); path != "" {
+			why = fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
+		}
 	}
 	if why == "" {
 		return false
@@ -249,33 +251,15 @@ func findSSH(env api.Env) (hint string, err error) {
 	return "install OpenSSH's client", err
 }
 
-// securityKey describes a key on a FIDO token that no ssh-agent holds; "": there is none.
-func (t *attempt) securityKey(ctx context.Context) string {
-	path := userkeys.OnToken(ctx, t.keyOptions())
-	if path == "" {
-		return ""
-	}
-	return fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
-}
-
-// sshOnlyMethod says which of the server's methods only the ssh program supports; "":
-// none.
-func sshOnlyMethod(s *sshconfig.Settings, allowed []string) string {
-	switch {
-	case slices.Contains(allowed, "gssapi-with-mic") || slices.Contains(allowed, "gssapi-keyex"):
-		return "the server accepts Kerberos logins, which only the ssh program supports"
-	case s.HostbasedAuthentication && slices.Contains(allowed, "hostbased"):
-		return "the server accepts host-based logins, which only the ssh program supports"
-	}
-	return ""
-}
-
 // handOverToSSH is called when no native method is left and none has failed. It reports
 // whether the ssh program will log in; an error says why it cannot.
 func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
-	why := sshOnlyMethod(&t.settings, allowed)
-	if why == "" {
-		return false, nil
+	why := "the server accepts Kerberos logins, which only the ssh program supports"
+	if !slices.Contains(allowed, "gssapi-with-mic") && !slices.Contains(allowed, "gssapi-keyex") {
+		if !t.settings.HostbasedAuthentication || !slices.Contains(allowed, "hostbased") {
+			return false, nil
+		}
+		why = "the server accepts host-based logins, which only the ssh program supports"
 	}
 	if t.settings.Transport == api.TransportNative {
 		return false, t.ask.deny(why+"; remove transport = \"native\" for this host", nil)

@@ -59,11 +59,11 @@ func TestAnSSHThatWaitsForAPersonHasAPersonsTime(t *testing.T) {
 			time.Sleep(person - time.Second)
 			say(ssh, "debug1: Authentications that can continue: publickey\r\n")
 			time.Sleep(host - time.Second)
-			if at.ask.timeout.expired() {
+			if expired, _ := at.ask.timeout.expired(); expired {
 				t.Errorf("%q: it was cut off", waits)
 			}
 			time.Sleep(2 * time.Second)
-			if !at.ask.timeout.expired() || at.ask.timeout.expiredForPerson() {
+			if expired, ofPerson := at.ask.timeout.expired(); !expired || ofPerson {
 				t.Errorf("%q: the host has no limit after it", waits)
 			}
 		})

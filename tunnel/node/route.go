@@ -29,7 +29,8 @@ type route struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	limited bool // each connection takes a session
 
-	// Into a job: ready reports whether open works.
+	// Into a job, by a relay: ready reports whether open works.
+	relay *sharedRelay
 	ready func(ctx context.Context) error
 	open  func(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
 

@@ -55,9 +55,9 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/openssh/listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},
 	{"tunnel/openssh/master.go", "m.cmd.Stderr", "a stderrBuffer of package tunnel"},
-	{"tunnel/proxycommand.go", "cmd.Stderr", "a stderrBuffer"},
-	{"tunnel/sshconfig/sshg.go", "cmd.Output", "ssh -G, which asks no host"},
-	{"tunnel/sshconfig/sshg.go", "cmd.Stderr", "ssh -G, which asks no host"},
+	{"tunnel/program.go", "cmd.Stderr", "a stderrBuffer"},
+	{"tunnel/sshconfig/resolver.go", "cmd.Output", "ssh -G, which asks no host"},
+	{"tunnel/sshconfig/resolver.go", "cmd.Stderr", "ssh -G, which asks no host"},
 }
 
 func TestEveryReadFromAHostIsBounded(t *testing.T) {
