@@ -9,10 +9,10 @@ import (
 	"tunctl/internal/api"
 )
 
-// A channel that is opened in the moment in which its link ends must not be waited
-// for: the test hangs then, which synctest tells.
-func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestConn(t *testing.T) {
+	// A channel that is opened in the moment in which its link ends must not be waited
+	// for: the test hangs then, which synctest tells.
+	t.Run("what is begun when a link ends, ends with it", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
@@ -38,11 +38,8 @@ func TestWhatIsBegunWhenALinkEndsEndsWithIt(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		mustConnect(t, h)
-	})
-}
-
-func TestAHostComesBackThoughSomethingHangsOnItsLostConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("the host comes back though something hangs on the lost one", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h := b.up(t, "login")
 		c, err := h.current()
@@ -61,5 +58,5 @@ func TestAHostComesBackThoughSomethingHangsOnItsLostConnection(t *testing.T) {
 		if now, err := h.current(); err != nil || now == c {
 			t.Errorf("it still has the lost connection, %v", err)
 		}
-	})
+	}))
 }

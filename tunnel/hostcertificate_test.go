@@ -76,11 +76,11 @@ var certificateCases = map[string]struct {
 	},
 }
 
-func TestACertificateOfAnUnknownAuthorityCountsForItsKeyOnly(t *testing.T) {
-	for name, test := range certificateCases {
-		for _, mode := range strictModes {
-			t.Run(name+"/"+mode, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+func TestHostCertificate(t *testing.T) {
+	t.Run("of an unknown authority counts for its key only", func(t *testing.T) {
+		for name, test := range certificateCases {
+			for _, mode := range strictModes {
+				t.Run(name+"/"+mode, simulated(func(t *testing.T) {
 					ca, other := sshtest.NewSigner(t), sshtest.NewSigner(t).PublicKey()
 					s := certifiedServer(t, ca, nil)
 					known := test.known("login", sshtest.Authorized(s.Key.PublicKey()), sshtest.Authorized(ca.PublicKey()), sshtest.Authorized(other)) + "\n"
@@ -95,21 +95,18 @@ func TestACertificateOfAnUnknownAuthorityCountsForItsKeyOnly(t *testing.T) {
 					if !in && !asked && codeOf(err) != api.CodeHostKey {
 						t.Errorf("refused with %v", err)
 					}
-				})
-			})
+				}))
+			}
 		}
-	}
-}
-
-func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
-	for name, flaw := range map[string]func(*ssh.Certificate){
-		"expired":                func(c *ssh.Certificate) { c.ValidBefore = uint64(time.Now().Add(-time.Hour).Unix()) },
-		"of another host":        func(c *ssh.Certificate) { c.ValidPrincipals = []string{"elsewhere"} },
-		"a user's":               func(c *ssh.Certificate) { c.CertType = ssh.UserCert },
-		"with an unknown option": func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"new": ""} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+	})
+	t.Run("that is not good leaves its known key", func(t *testing.T) {
+		for name, flaw := range map[string]func(*ssh.Certificate){
+			"expired":                func(c *ssh.Certificate) { c.ValidBefore = uint64(time.Now().Add(-time.Hour).Unix()) },
+			"of another host":        func(c *ssh.Certificate) { c.ValidPrincipals = []string{"elsewhere"} },
+			"a user's":               func(c *ssh.Certificate) { c.CertType = ssh.UserCert },
+			"with an unknown option": func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"new": ""} },
+		} {
+			t.Run(name, simulated(func(t *testing.T) {
 				ca := sshtest.NewSigner(t)
 				s := certifiedServer(t, ca, flaw)
 				authority := "@cert-authority login " + sshtest.Authorized(ca.PublicKey()) + "\n"
@@ -122,88 +119,70 @@ func TestACertificateThatIsNotGoodLeavesItsKnownKey(t *testing.T) {
 				if _, _, err := connectWith(t, authority, s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "accept-new" }); codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "not valid") {
 					t.Errorf("its key is unknown: %v", err)
 				}
-			})
-		})
-	}
-}
-
-func TestAnAuthoritysOwnKeyIsNoHostKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+			}))
+		}
+	})
+	t.Run("an authority's own key is no host key", simulated(func(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 		_, _, err := connectWith(t, "@cert-authority login "+sshtest.Authorized(s.Key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.StrictHostKeyChecking = "yes" })
 		if codeOf(err) != api.CodeHostKey {
 			t.Errorf("Await: %v", err)
 		}
-	})
-}
-
-func TestTheQuestionAboutANewHostSpeaksOfNoOtherKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("the question about a new host speaks of no other keys", simulated(func(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 		b, _, err := connectWith(t, "elsewhere "+rsaKey+"\n@cert-authority login "+rsaKey+"\n", s, nil, "yes")
 		if q := b.person.questions(); err != nil || len(q) != 1 || strings.Contains(q[0].Text, "other types") {
 			t.Errorf("%v, asked %+v", err, q)
 		}
-	})
-}
-
-// sha1Signer signs as authorities did before SHA-1 was broken.
-type sha1Signer struct{ ssh.AlgorithmSigner }
-
-func (s sha1Signer) Algorithms() []string { return []string{ssh.KeyAlgoRSA} }
-
-func TestAnAuthoritySignsByCASignatureAlgorithmsOnly(t *testing.T) {
-	long := sshtest.RSASigner(t)
-	for name, test := range map[string]struct {
-		ca   ssh.Signer
-		list []string
-		good bool
-	}{
-		"ed25519, by default":      {sshtest.NewSigner(t), nil, true},
-		"SHA-1, by default":        {sha1Signer{long}, nil, false},
-		"SHA-1, wanted":            {sha1Signer{long}, []string{"ssh-ed25519", "ssh-rsa"}, true},
-		"ed25519, not in the list": {sshtest.NewSigner(t), []string{"rsa-sha2-512"}, false},
-		"by a wildcard":            {sshtest.NewSigner(t), []string{"ssh-*"}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("an authority signs by CASignatureAlgorithms only", func(t *testing.T) {
+		long := sshtest.RSASigner(t)
+		for name, test := range map[string]struct {
+			ca   ssh.Signer
+			list []string
+			good bool
+		}{
+			"ed25519, by default":      {sshtest.NewSigner(t), nil, true},
+			"SHA-1, by default":        {sha1Signer{long}, nil, false},
+			"SHA-1, wanted":            {sha1Signer{long}, []string{"ssh-ed25519", "ssh-rsa"}, true},
+			"ed25519, not in the list": {sshtest.NewSigner(t), []string{"rsa-sha2-512"}, false},
+			"by a wildcard":            {sshtest.NewSigner(t), []string{"ssh-*"}, true},
+		} {
+			t.Run(name, simulated(func(t *testing.T) {
 				s := certifiedServer(t, test.ca, nil)
 				_, _, err := connectWith(t, "@cert-authority login "+sshtest.Authorized(test.ca.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.CASignatureAlgorithms = test.list })
 				if test.good != (err == nil) || !test.good && !strings.Contains(err.Error(), "CASignatureAlgorithms") {
 					t.Errorf("Await: %v", err)
 				}
+			}))
+		}
+	})
+	t.Run("a short host key is refused", func(t *testing.T) {
+		key := sshtest.RSASigner(t)
+		for size, good := range map[int]bool{1024: true, 2048: true, 3072: false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := sshtest.NewServerWithKey(t, key, sshtest.AcceptAnybody)
+				_, _, err := connectWith(t, "login "+sshtest.Authorized(key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.RequiredRSASize = size })
+				if good != (err == nil) || !good && (codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "2048 bits")) {
+					t.Errorf("RequiredRSASize %d: %v", size, err)
+				}
 			})
-		})
-	}
-}
-
-func TestAShortHostKeyIsRefused(t *testing.T) {
-	key := sshtest.RSASigner(t)
-	for size, good := range map[int]bool{1024: true, 2048: true, 3072: false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := sshtest.NewServerWithKey(t, key, sshtest.AcceptAnybody)
-			_, _, err := connectWith(t, "login "+sshtest.Authorized(key.PublicKey())+"\n", s, func(s *sshconfig.Settings) { s.RequiredRSASize = size })
-			if good != (err == nil) || !good && (codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), "2048 bits")) {
-				t.Errorf("RequiredRSASize %d: %v", size, err)
-			}
-		})
-	}
-}
-
-func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
-	for name, test := range map[string]struct {
-		file func(t *testing.T, path string, key ssh.PublicKey)
-		says string
-	}{
-		"revoked":       {func(t *testing.T, path string, key ssh.PublicKey) { write(t, path, sshtest.Authorized(key)+"\n") }, "is revoked by"},
-		"missing":       {func(*testing.T, string, ssh.PublicKey) {}, "cannot be read"},
-		"malformed":     {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "ssh-ed25519 !!!\n") }, "line 1"},
-		"a cut-off KRL": {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "SSHKRL\n\x00"+"\x00\x00") }, "truncated"},
-		"a newer KRL":   {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "SSHKRL\n\x00"+"\x00\x00\x00\x02") }, "format 2"},
-	} {
-		for _, mode := range strictModes {
-			t.Run(name+"/"+mode, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+		}
+	})
+	t.Run("a key in RevokedHostKeys is not accepted", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			file func(t *testing.T, path string, key ssh.PublicKey)
+			says string
+		}{
+			"revoked":       {func(t *testing.T, path string, key ssh.PublicKey) { write(t, path, sshtest.Authorized(key)+"\n") }, "is revoked by"},
+			"missing":       {func(*testing.T, string, ssh.PublicKey) {}, "cannot be read"},
+			"malformed":     {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "ssh-ed25519 !!!\n") }, "line 1"},
+			"a cut-off KRL": {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "SSHKRL\n\x00"+"\x00\x00") }, "truncated"},
+			"a newer KRL":   {func(t *testing.T, path string, _ ssh.PublicKey) { write(t, path, "SSHKRL\n\x00"+"\x00\x00\x00\x02") }, "format 2"},
+		} {
+			for _, mode := range strictModes {
+				t.Run(name+"/"+mode, simulated(func(t *testing.T) {
 					s := sshtest.NewServer(t, sshtest.AcceptAnybody)
 					path := filepath.Join(t.TempDir(), "revoked")
 					test.file(t, path, s.Key.PublicKey())
@@ -212,8 +191,13 @@ func TestAHostKeyInRevokedHostKeysIsNotAccepted(t *testing.T) {
 					if codeOf(err) != api.CodeHostKey || !strings.Contains(err.Error(), test.says) || len(b.person.questions()) > 0 {
 						t.Errorf("Await: %v", err)
 					}
-				})
-			})
+				}))
+			}
 		}
-	}
+	})
 }
+
+// sha1Signer signs as authorities did before SHA-1 was broken.
+type sha1Signer struct{ ssh.AlgorithmSigner }
+
+func (s sha1Signer) Algorithms() []string { return []string{ssh.KeyAlgoRSA} }

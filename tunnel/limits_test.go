@@ -15,56 +15,43 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-func TestASiteCanOnlyMakeLimitsStricter(t *testing.T) {
-	own := DefaultLimits()
-	if got := own.within(&sshconfig.Settings{}); got != own {
-		t.Errorf("a host without a site: %+v", got)
-	}
-	lax := sshconfig.Settings{MaxSessions: 100, Refusals: 10, LoginSpacing: time.Second, RetryMin: time.Millisecond}
-	same := own
-	same.SitePause = lax.RetryMin // which the backoff exceeds
-	if got := own.within(&lax); got != same {
-		t.Errorf("a site that allows more: %+v", got)
-	}
-	strict := sshconfig.Settings{MaxSessions: 1, Refusals: 1, LoginSpacing: time.Hour, RetryMin: 30 * time.Minute}
-	got := own.within(&strict)
-	if got.MaxSessions != 1 || got.Refusals != 1 || got.LoginSpacing != time.Hour || got.RetryMin != 30*time.Minute || got.RetryMax < got.RetryMin {
-		t.Errorf("a strict site: %+v", got)
-	}
-}
-
-// strictly is a bench with one host "login", whose site has these limits.
-func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
-	t.Helper()
-	path, public := sshtest.NewKeyFile(t)
-	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	return newBench(t, s, func(x *sshconfig.Settings) {
-		x.IdentityFiles = []string{path}
-		set(x)
-	}), s
-}
-
-func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
-	const retry = 10 * time.Minute
-	synctest.Test(t, func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
-		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
-		for range 6 * 60 { // an hour of a Wi-Fi that comes and goes
-			time.Sleep(10 * time.Second)
-			b.NetworkChanged()
+func TestLimits(t *testing.T) {
+	t.Run("a site can only make them stricter", func(t *testing.T) {
+		own := DefaultLimits()
+		if got := own.within(&sshconfig.Settings{}); got != own {
+			t.Errorf("a host without a site: %+v", got)
 		}
-		if dials := s.Dials(); dials < 2 || dials > 7 {
-			t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
+		lax := sshconfig.Settings{MaxSessions: 100, Refusals: 10, LoginSpacing: time.Second, RetryMin: time.Millisecond}
+		same := own
+		same.SitePause = lax.RetryMin // which the backoff exceeds
+		if got := own.within(&lax); got != same {
+			t.Errorf("a site that allows more: %+v", got)
+		}
+		strict := sshconfig.Settings{MaxSessions: 1, Refusals: 1, LoginSpacing: time.Hour, RetryMin: 30 * time.Minute}
+		got := own.within(&strict)
+		if got.MaxSessions != 1 || got.Refusals != 1 || got.LoginSpacing != time.Hour || got.RetryMin != 30*time.Minute || got.RetryMax < got.RetryMin {
+			t.Errorf("a strict site: %+v", got)
 		}
 	})
-}
-
-func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	t.Run("a site keeps attempts apart also when the network changes", func(t *testing.T) {
+		const retry = 10 * time.Minute
+		synctest.Test(t, func(t *testing.T) {
+			b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
+			b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
+			s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
+			b.serve(t)
+			h := b.Host("login")
+			h.Want()
+			for range 6 * 60 { // an hour of a Wi-Fi that comes and goes
+				time.Sleep(10 * time.Second)
+				b.NetworkChanged()
+			}
+			if dials := s.Dials(); dials < 2 || dials > 7 {
+				t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
+			}
+		})
+	})
+	t.Run("a site with one session gets one command at a time", simulated(func(t *testing.T) {
 		b, s := strictly(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
 		var running, most atomic.Int32
 		s.Commands = map[string]func(ssh.Channel) int{"work": func(ssh.Channel) int {
@@ -91,5 +78,16 @@ func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
 		if most.Load() != 1 {
 			t.Errorf("%d commands at a time", most.Load())
 		}
-	})
+	}))
+}
+
+// strictly is a bench with one host "login", whose site has these limits.
+func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
+	t.Helper()
+	path, public := sshtest.NewKeyFile(t)
+	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
+	return newBench(t, s, func(x *sshconfig.Settings) {
+		x.IdentityFiles = []string{path}
+		set(x)
+	}), s
 }

@@ -30,8 +30,8 @@ func refuse(s *sshtest.Server) (accept func()) {
 	return func() { s.Config.PublicKeyCallback = was }
 }
 
-func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestRestart(t *testing.T) {
+	t.Run("keeps the time between two logins", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		b.serve(t)
@@ -52,11 +52,8 @@ func TestARestartKeepsTheTimeBetweenTwoLogins(t *testing.T) {
 		if logins := s.Logins(); logins != 2 || b.Host("login").Status().State != api.HostUp {
 			t.Errorf("%d logins after a minute: %+v", logins, b.Host("login").Status())
 		}
-	})
-}
-
-func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a login is remembered before the server counts it", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		accept := s.Config.PublicKeyCallback
 		var known time.Time
@@ -68,11 +65,8 @@ func TestALoginIsRememberedBeforeTheServerCountsIt(t *testing.T) {
 		if known.IsZero() {
 			t.Error("a crash during the login would have been followed by another login at once")
 		}
-	})
-}
-
-func TestARestartForgetsNoRefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("forgets no refusal", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		accept := refuse(s)
@@ -99,11 +93,8 @@ func TestARestartForgetsNoRefusal(t *testing.T) {
 		if l := b.memory.Known("login").Logins; l.Refusals != 0 || l.Why != "" {
 			t.Errorf("after a login: %+v", l)
 		}
-	})
-}
-
-func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a login refused during a suspected ban blocks after it", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		b.memory.Remember("login", func(k *api.Known) {
@@ -124,5 +115,5 @@ func TestALoginRefusedDuringASuspectedBanBlocksAfterARestart(t *testing.T) {
 			t.Errorf("before the restart: %s\nafter: %+v", said, st)
 		}
 		s.WantLogins(t, 1)
-	})
+	}))
 }
