@@ -189,7 +189,7 @@ func TestAside(t *testing.T) {
 			"by the user's limit": {func(s *sshconfig.Settings) { s.ServerAliveInterval, s.ServerAliveCountMax = 10*time.Second, 4 }, 40 * time.Second},
 		} {
 			t.Run(name, simulated(func(t *testing.T) {
-				b, s := strictly(t, test.set)
+				b, s := keyed(t, test.set)
 				h, c := betweenKeepalives(t, b)
 				defer s.Stall()()
 				b.NetworkChanged()
@@ -224,11 +224,7 @@ func TestAside(t *testing.T) {
 		sshtest.StillEchoes(t, shell)
 	}))
 	t.Run("what only a user can replace is never closed", simulated(func(t *testing.T) {
-		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
-		b, h, err := logIn(t, s, nil, "right")
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, s, h := byPassword(t)
 		time.Sleep(10*time.Minute + 7*time.Second)
 		c := sshtest.DialEcho(t, h)
 		s.Pause(true)
@@ -340,37 +336,11 @@ func TestAside(t *testing.T) {
 		mustConnect(t, h)
 		s.WantLogins(t, 2)
 	}))
-	t.Run("a network that flaps adds no logins", simulated(func(t *testing.T) {
-		b, s := keyed(t)
-		h := b.up(t, "login")
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		go func() {
-			for ctx.Err() == nil {
-				time.Sleep(50 * time.Second)
-				b.NetworkChanged()
-			}
-		}()
-		for ctx.Err() == nil {
-			if h.Await(ctx) == nil {
-				time.Sleep(time.Second)
-				s.Drop()
-				synctest.Wait()
-			}
-		}
-		time.Sleep(time.Minute)
-		if logins := s.Logins(); logins > 24*5 {
-			t.Errorf("%d logins in a day", logins)
-		}
-	}))
 	t.Run("a login whose address is gone is given up at once", simulated(func(t *testing.T) {
 		b, s := keyed(t)
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		w := newWiFi(b, s)
 		acceptLate(20 * time.Second)(s.Config)
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
+		h := b.want(t, "login")
 		awaitHost(t, h, 5*time.Second, func() bool { return strings.HasPrefix(h.Status().Cause, "logging in") })
 		w.roam()
 		if st := h.Status(); strings.HasPrefix(st.Cause, "logging in") || b.memory.Known("login").Logins.Refusals != 0 {

@@ -36,9 +36,7 @@ func TestFailure(t *testing.T) {
 						tries++
 						return sshconfig.Settings{}, &api.Error{Code: code, Message: "no", Err: class.Wrap(errors.New("no"))}
 					}
-					b.serve(t)
-					h := b.Host("login")
-					h.Up()
+					h := b.begin(t, "login")
 					synctest.Wait()
 					if got := h.Status().State; got != want {
 						t.Errorf("the host is %s, want %s", got, want)

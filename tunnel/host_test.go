@@ -14,15 +14,20 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/tunnel/sshconfig"
 )
 
 // keyed is a bench with one host "login" that lets a key file in.
-func keyed(t *testing.T) (*bench, *sshtest.Server) {
+func keyed(t *testing.T, set ...func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
 	t.Helper()
 	path, public := sshtest.NewKeyFile(t)
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	b := newBench(t, s, withKeys(path))
-	return b, s
+	return newBench(t, s, func(x *sshconfig.Settings) {
+		x.IdentityFiles = []string{path}
+		for _, change := range set {
+			change(x)
+		}
+	}), s
 }
 
 func codeOf(err error) api.Code {
@@ -195,9 +200,7 @@ func TestHost(t *testing.T) {
 	t.Run("Down during a try ends it", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		s.Set(func(s *sshtest.Server) { s.Silent = true })
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		time.Sleep(time.Second)
 		start := time.Now()
 		h.Down()
@@ -220,9 +223,7 @@ func TestHost(t *testing.T) {
 			t.Run(name, simulated(func(t *testing.T) {
 				b, s := keyed(t)
 				s.Set(test.fault)
-				b.serve(t)
-				h := b.Host("login")
-				h.Up()
+				h := b.begin(t, "login")
 				start := time.Now()
 				err := h.Await(t.Context())
 				if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), test.says) {

@@ -295,9 +295,7 @@ func TestSharing(t *testing.T) {
 					}
 					return s, err
 				}
-				e.serve(t)
-				first := e.Host("distrusting")
-				first.Up()
+				first := e.begin(t, "distrusting")
 				if err := first.Await(t.Context()); err == nil {
 					t.Error("an unknown key was accepted")
 				}
@@ -362,9 +360,7 @@ func TestReload(t *testing.T) {
 			<-dialled
 			return direct(ctx, d, network, address)
 		}
-		e.serve(t)
-		h := e.Host("work")
-		h.Up()
+		h := e.begin(t, "work")
 		synctest.Wait()
 		e.point("work", sshconfig.Settings{Hostname: "two"})
 		e.Reload("")
@@ -379,10 +375,7 @@ func TestReload(t *testing.T) {
 	t.Run("tries a waiting host at once when its address is corrected", simulated(func(t *testing.T) {
 		e := newEditable(t, "one")
 		e.point("work", sshconfig.Settings{Hostname: "onne"})
-		e.memory.Remember("work", func(k *api.Known) { k.Silent = true })
-		e.serve(t)
-		h := e.Host("work")
-		h.Want()
+		h := e.want(t, "work")
 		time.Sleep(3 * time.Hour) // the waits between tries are long by now
 		synctest.Wait()
 		if st := h.Status(); st.State != api.HostWaiting {

@@ -110,10 +110,7 @@ func TestJump(t *testing.T) {
 	}))
 	t.Run("a hop that needs the user says so at its users", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, sshtest.AcceptPassword("right"))
-		b.memory.Remember("inner", func(k *api.Known) { k.Silent = true })
-		b.serve(t)
-		h := b.Host("inner")
-		h.Want()
+		h := b.want(t, "inner")
 		err := h.Await(t.Context())
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "outer") || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
@@ -126,9 +123,7 @@ func TestJump(t *testing.T) {
 	}))
 	t.Run("a host that jumps through itself is refused", simulated(func(t *testing.T) {
 		b, _ := chain(t, map[string][]string{"inner": {"middle"}, "middle": {"inner"}}, nil)
-		b.serve(t)
-		h := b.Host("inner")
-		h.Up()
+		h := b.begin(t, "inner")
 		if err := h.Await(t.Context()); codeOf(err) != api.CodeConfig {
 			t.Errorf("Await: %v", err)
 		}

@@ -46,11 +46,7 @@ func TestKeepalive(t *testing.T) {
 		}
 	}))
 	t.Run("measures no round trip of an outage", simulated(func(t *testing.T) {
-		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
-		_, h, err := logIn(t, s, nil, "right") // whose connection is kept
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, s, h := byPassword(t) // whose connection is kept
 		time.Sleep(10 * time.Minute)
 		s.Pause(true)
 		time.Sleep(10 * time.Minute)

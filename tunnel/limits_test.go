@@ -5,12 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
@@ -33,26 +31,20 @@ func TestLimits(t *testing.T) {
 			t.Errorf("a strict site: %+v", got)
 		}
 	})
-	t.Run("a site keeps attempts apart also when the network changes", func(t *testing.T) {
-		const retry = 10 * time.Minute
-		synctest.Test(t, func(t *testing.T) {
-			b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
-			b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
-			s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
-			b.serve(t)
-			h := b.Host("login")
-			h.Want()
-			for range 6 * 60 { // an hour of a Wi-Fi that comes and goes
-				time.Sleep(10 * time.Second)
-				b.NetworkChanged()
-			}
-			if dials := s.Dials(); dials < 2 || dials > 7 {
-				t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
-			}
-		})
-	})
+	t.Run("a site keeps attempts apart also when the network changes", simulated(func(t *testing.T) {
+		b, s := keyed(t, func(x *sshconfig.Settings) { x.RetryMin = 10 * time.Minute })
+		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
+		b.want(t, "login")
+		for range 6 * 60 { // an hour of a Wi-Fi that comes and goes
+			time.Sleep(10 * time.Second)
+			b.NetworkChanged()
+		}
+		if dials := s.Dials(); dials < 2 || dials > 7 {
+			t.Errorf("%d attempts in an hour, ten minutes apart at least", dials)
+		}
+	}))
 	t.Run("a site with one session gets one command at a time", simulated(func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
+		b, s := keyed(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
 		var running, most atomic.Int32
 		s.Commands = map[string]func(ssh.Channel) int{"work": func(ssh.Channel) int {
 			most.Store(max(most.Load(), running.Add(1)))
@@ -79,15 +71,4 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%d commands at a time", most.Load())
 		}
 	}))
-}
-
-// strictly is a bench with one host "login", whose site has these limits.
-func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
-	t.Helper()
-	path, public := sshtest.NewKeyFile(t)
-	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	return newBench(t, s, func(x *sshconfig.Settings) {
-		x.IdentityFiles = []string{path}
-		set(x)
-	}), s
 }

@@ -23,10 +23,19 @@ func logIn(t *testing.T, s *sshtest.Server, set func(*sshconfig.Settings), answe
 	t.Helper()
 	b := newBench(t, s, set)
 	b.person.answers = answers
-	b.serve(t)
-	h := b.Host("login")
-	h.Up()
+	h := b.begin(t, "login")
 	return b, h, h.Await(t.Context())
+}
+
+// byPassword is a host that was logged in to by a password, which only the user has.
+func byPassword(t *testing.T) (*bench, *sshtest.Server, *Host) {
+	t.Helper()
+	s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
+	b, h, err := logIn(t, s, nil, "right")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, s, h
 }
 
 func TestLogin(t *testing.T) {
@@ -76,9 +85,7 @@ func TestLogin(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b := newBench(t, s, nil)
 		b.person.hang = true
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		start := time.Now()
 		err := h.Await(t.Context())
 		if codeOf(err) != api.CodeNeedsPerson || h.Status().State != api.HostNeedsLogin {
@@ -156,9 +163,7 @@ func TestLogin(t *testing.T) {
 		b := newBench(t, s, func(s *sshconfig.Settings) { s.IdentityAgent = "" })
 		socket := first
 		b.o.Envs = func() []api.Env { return []api.Env{{"SSH_AUTH_SOCK": socket}} }
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		if err := h.Await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -250,10 +255,7 @@ func TestLogin(t *testing.T) {
 			}
 		})
 		b := newBench(t, s, withKeys(path))
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
+		h := b.want(t, "login")
 		time.Sleep(40 * time.Second)
 		s.Drop()
 		synctest.Wait()
@@ -289,11 +291,8 @@ func TestLogin(t *testing.T) {
 				s := sshtest.NewServer(t, sshtest.AcceptKey(public))
 				b := newBench(t, s, withKeys(path))
 				b.keys.Put(path, info.ModTime(), slowSigner{signer.(ssh.AlgorithmSigner), takes})
-				b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 				time.AfterFunc(tt.grace, s.Drop)
-				b.serve(t)
-				h := b.Host("login")
-				h.Want()
+				h := b.want(t, "login")
 				_ = h.Await(t.Context())
 				if st := h.Status(); st.State != tt.state || b.memory.Known("login").Logins.Refusals != 0 {
 					t.Errorf("signed after %v: %+v, %+v", takes, st, b.memory.Known("login").Logins)

@@ -89,9 +89,7 @@ func TestLoginPage(t *testing.T) {
 			t.Run(name, simulated(func(t *testing.T) {
 				b := newBench(t, sshtest.NewServer(t, device), func(s *sshconfig.Settings) { s.LoginPages = x.pages })
 				c := b.askClients()
-				b.serve(t)
-				h := b.Host("login")
-				h.Up()
+				h := b.begin(t, "login")
 				p := <-c.asked
 				if !slices.Equal(p.Links, []string{deviceLink}) || p.LoginPage != x.open || p.Kind != api.PromptQuestion {
 					t.Errorf("asked %+v", p)
@@ -131,9 +129,7 @@ func TestLoginPage(t *testing.T) {
 		done := make(chan struct{})
 		b := newBench(t, sshtest.NewServer(t, waiting("Log in at "+deviceLink, done)), func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
 		c := b.askClients()
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		if p := <-c.asked; p.Kind != api.PromptPage || p.LoginPage != deviceLink || !strings.Contains(p.Instruction, "Log in at") {
 			t.Errorf("asked %+v", p)
 		}
@@ -150,9 +146,7 @@ func TestLoginPage(t *testing.T) {
 		defer close(done)
 		b := newBench(t, sshtest.NewServer(t, waiting("Log in at "+deviceLink, done)), nil)
 		c := b.askClients()
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		<-c.asked
 		c.answer <- api.Answer{Cancelled: true}
 		if err := h.Await(t.Context()); codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "you chose not to log in with the browser") {
@@ -181,10 +175,7 @@ func TestLoginPage(t *testing.T) {
 		b := newBench(t, s, func(s *sshconfig.Settings) {
 			s.IdentityFiles, s.LoginPages = []string{path}, []string{"iam.example.org"}
 		})
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
+		h := b.want(t, "login")
 		err := h.Await(t.Context())
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "the login asks to log in with the browser") {
 			t.Errorf("Await: %v", err)
@@ -209,9 +200,7 @@ func TestLoginPage(t *testing.T) {
 					b := newBench(t, sshtest.NewServer(t, logins...), nil)
 					var log bytes.Buffer
 					b.o.Prompter, b.o.Log = prompter, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-					b.serve(t)
-					h := b.Host("login")
-					h.Up()
+					h := b.begin(t, "login")
 					synctest.Wait()
 					st := api.Status{Hosts: []api.Host{h.Status()}}
 					if shown := st.Hosts[0].Cause; name == "a message" && !strings.Contains(shown, code) {
@@ -244,9 +233,7 @@ func TestLoginPage(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, sshtest.NewServer(t, flood), func(s *sshconfig.Settings) { s.LoginPages = []string{"iam.example.org"} })
 			c := b.askClients()
-			b.serve(t)
-			h := b.Host("login")
-			h.Up()
+			h := b.begin(t, "login")
 			p := <-c.asked
 			if len(p.Links) != maxLinks || p.LoginPage != "https://iam.example.org/0" {
 				t.Errorf("%d links, %q", len(p.Links), p.LoginPage)

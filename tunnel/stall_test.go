@@ -25,6 +25,14 @@ func connected(t *testing.T, b *bench) (*Host, net.Conn) {
 	return h, sshtest.DialEcho(t, h)
 }
 
+// silence has a server say nothing to a client, until its host is shown as not responding.
+func silence(t *testing.T, s *sshtest.Server, h *Host, client io.Writer) {
+	t.Helper()
+	s.Pause(true)
+	say(client, "anybody?")
+	awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+}
+
 func responds(h *Host) bool { return h.Status().NotRespondingSince.IsZero() }
 
 // awaitHost waits until a host is as wanted and returns how long that took.
@@ -77,9 +85,7 @@ func TestStall(t *testing.T) {
 		}
 		defer closing(ch)
 		go ssh.DiscardRequests(requests)
-		s.Pause(true)
-		say(ch, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, ch)
 		s.Pause(false)
 	}))
 	t.Run("a write after the end waits for nothing", simulated(func(t *testing.T) {
@@ -136,26 +142,18 @@ func TestStall(t *testing.T) {
 		mustConnect(t, h)
 		up := h.Status().Since
 		c := sshtest.DialEcho(t, h)
-		s.Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, c)
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
 		if lasted := time.Since(up); lasted < time.Minute-time.Second {
 			t.Errorf("closed %v after the last login", lasted)
 		}
 	}))
 	t.Run("the connection is kept if only a user can replace it", simulated(func(t *testing.T) {
-		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
-		_, h, err := logIn(t, s, nil, "right")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, s, h := byPassword(t)
 		time.Sleep(10 * time.Minute)
 		up := h.Status().Since
 		c := sshtest.DialEcho(t, h)
-		s.Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, c)
 		if h.Status().Hint == "" {
 			t.Error("nothing says that the connection is kept")
 		}
@@ -171,22 +169,17 @@ func TestStall(t *testing.T) {
 			t.Errorf("given up after %v", took)
 		}
 	}))
-	t.Run("the connection is kept until the site permits a login", func(t *testing.T) {
-		const spacing = 20 * time.Minute
-		synctest.Test(t, func(t *testing.T) {
-			b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
-			h, c := connected(t, b)
-			s.Pause(true)
-			say(c, "anybody?")
-			awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
-			time.Sleep(75 * time.Second)
-			s.Pause(false)
-			awaitHost(t, h, time.Second, func() bool { return responds(h) })
-			if got := h.Status(); got.State != api.HostUp {
-				t.Errorf("closed before a login was due: %+v", got)
-			}
-		})
-	})
+	t.Run("the connection is kept until the site permits a login", simulated(func(t *testing.T) {
+		b, s := keyed(t, func(x *sshconfig.Settings) { x.LoginSpacing = 20 * time.Minute })
+		h, c := connected(t, b)
+		silence(t, s, h, c)
+		time.Sleep(75 * time.Second)
+		s.Pause(false)
+		awaitHost(t, h, time.Second, func() bool { return responds(h) })
+		if got := h.Status(); got.State != api.HostUp {
+			t.Errorf("closed before a login was due: %+v", got)
+		}
+	}))
 	t.Run("a jump host is kept for the host behind it that needs the user", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		servers["inner"].Config.PublicKeyCallback = nil
@@ -198,9 +191,7 @@ func TestStall(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		up := inner.Status().Since
 		c := sshtest.DialEcho(t, inner)
-		servers["outer"].Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, outer, 15*time.Second, func() bool { return !responds(outer) })
+		silence(t, servers["outer"], outer, c)
 		time.Sleep(75 * time.Second)
 		servers["outer"].Pause(false)
 		awaitHost(t, inner, time.Second, func() bool { return responds(inner) })

@@ -218,15 +218,10 @@ func TestUserKeys(t *testing.T) {
 // connectOnce connects, with a person there or by itself.
 func connectOnce(t *testing.T, b *bench, attended bool) error {
 	t.Helper()
-	b.serve(t)
-	h := b.Host("login")
 	if !attended {
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
-		h.Want()
-	} else {
-		h.Up()
+		return b.want(t, "login").Await(t.Context())
 	}
-	return h.Await(t.Context())
+	return b.begin(t, "login").Await(t.Context())
 }
 
 // deadSocket is one that nobody listens on any more.
