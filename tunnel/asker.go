@@ -148,7 +148,6 @@ func (a *asker) confirmBan(ctx context.Context) error {
 // and x/crypto's Timeout covers only the TCP connect (golang/go#51926).
 type timeout struct {
 	mu        sync.Mutex
-	onExpire  func()
 	timer     *time.Timer
 	due       time.Time
 	person    bool // the limit is a person's, not the host's
@@ -156,16 +155,14 @@ type timeout struct {
 }
 
 func newTimeout(limit time.Duration, onExpire func()) *timeout {
-	t := &timeout{onExpire: onExpire, due: time.Now().Add(limit)}
-	t.timer = time.AfterFunc(limit, t.expire)
+	t := &timeout{due: time.Now().Add(limit)}
+	t.timer = time.AfterFunc(limit, func() {
+		t.mu.Lock()
+		t.isExpired = true
+		t.mu.Unlock()
+		onExpire()
+	})
 	return t
-}
-
-func (t *timeout) expire() {
-	t.mu.Lock()
-	t.isExpired = true
-	t.mu.Unlock()
-	t.onExpire()
 }
 
 // restart starts a new limit, of a person or of the host, unless the old one is reached or

@@ -96,6 +96,7 @@ func unreachableError(s *sshconfig.Settings, err error, limit time.Duration) *ap
 	e := &api.Error{Code: api.CodeUnreachable, Err: failure.Passing.Wrap(err), Hint: "check the network, and the VPN if the site needs one"}
 	address := s.Address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
+	network, isNetwork := errors.AsType[net.Error](err)
 	switch {
 	case isDNS && dns.IsNotFound:
 		e.Message = fmt.Sprintf("no host named %q was found", s.Hostname)
@@ -111,7 +112,7 @@ func unreachableError(s *sshconfig.Settings, err error, limit time.Duration) *ap
 		e.Err = failure.ClosedPort.Wrap(err)
 		e.Message = fmt.Sprintf("%s refused the connection", address)
 		e.Hint = "the machine is up, but no SSH server listens on that port: check the host and the port; the site may be down for maintenance"
-	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+	case isNetwork && network.Timeout():
 		e.Message = fmt.Sprintf("%s did not respond within %s", address, api.DurationText(limit))
 	default:
 		e.Message = fmt.Sprintf("%s cannot be reached: %v", address, plain(err))
@@ -148,11 +149,6 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 func isUnknownName(err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	return ok && dns.IsNotFound
-}
-
-func isTimeout(err error) bool {
-	n, ok := errors.AsType[net.Error](err)
-	return ok && n.Timeout()
 }
 
 // plain is a network error without addresses and system call.

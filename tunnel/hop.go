@@ -257,14 +257,9 @@ func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string
 	return known, nil
 }
 
+// union is a, and what only b has.
 func union(a, b []string) []string {
-	all := slices.Clone(a)
-	for _, x := range b {
-		if !slices.Contains(all, x) {
-			all = append(all, x)
-		}
-	}
-	return all
+	return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(x string) bool { return slices.Contains(a, x) })...)
 }
 
 // clusterKeys writes to a file what ssh on the host knows about the node's key, if it tells.

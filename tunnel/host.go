@@ -193,18 +193,12 @@ const triesBeforeUnreachable = 2
 // person can change that or, while a person waits, after the first failed tries. Other
 // temporary failures do not end it: it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
-	return h.await(ctx, nil, func(f *facts) *api.Error {
-		if f.tries.Failures >= triesBeforeUnreachable && f.tries.IsAttended(time.Now()) {
-			return f.failure
-		}
-		return nil
-	})
+	return h.await(ctx, nil)
 }
 
-// await returns when the host is connected or has stopped trying, or when impatient,
-// called between tries, returns an error. If user is set, await ends once that host no
-// longer uses this one.
-func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *api.Error) error {
+// await is Await for another host that uses this one, if user is set. It then ends with the first
+// failed try, and once that host no longer uses this one.
+func (h *Host) await(ctx context.Context, user *Host) error {
 	if user != nil {
 		defer user.setAsking("", nil)
 	}
@@ -229,8 +223,10 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 			if f.tries.Stop != nil {
 				return f.tries.Stop.Why
 			}
-			if err := impatient(&f); err != nil {
-				return err
+			impatient := user != nil && f.tries.Failures > 0
+			impatient = impatient || f.tries.Failures >= triesBeforeUnreachable && f.tries.IsAttended(time.Now())
+			if impatient && f.failure != nil {
+				return f.failure
 			}
 		}
 		select {

@@ -77,9 +77,7 @@ func needsUser(host, why string, cause error) *api.Error {
 func sleep(ctx context.Context, until time.Time, woken <-chan struct{}) {
 	var ring <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		ring = timer.C
+		ring = time.After(time.Until(until))
 	}
 	select {
 	case <-ctx.Done():

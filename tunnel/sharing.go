@@ -28,10 +28,6 @@ type sharing struct {
 	users  map[*Host]map[*Host]string // of each host: "", or the identity whose connection they share
 }
 
-func newSharing() sharing {
-	return sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}}
-}
-
 // owner is the host that has the connection of that identity, or is making it. The caller becomes it
 // if there is none, or only one whose settings have changed since.
 func (s *sharing) owner(h *Host, identity string, changed *Host) *Host {
@@ -174,12 +170,7 @@ func (t *attempt) useHost(ctx context.Context, other *Host, identity string) err
 		return failure.Permanent.Errorf(api.CodeConfig, nil, "%s jumps through itself", t.host.label()).
 			WithHint("check its ProxyJump in the ssh settings")
 	}
-	return other.await(ctx, t.host, func(f *facts) *api.Error {
-		if f.tries.Failures > 0 {
-			return f.failure
-		}
-		return nil
-	})
+	return other.await(ctx, t.host)
 }
 
 // share uses the connection of another host that leads to the same account.

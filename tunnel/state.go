@@ -121,7 +121,8 @@ func (s *hostState) enterLocked() {
 	v.NotRespondingSince, _ = c.notResponding()
 	v.Outdated = ""
 	if s.outdated && s.facts.live != nil {
-		v.Outdated = outdatedText(s.name)
+		v.Outdated = fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones",
+			s.label(), s.name, s.name)
 	}
 	if sameHost(&v, &s.view) {
 		return
@@ -132,11 +133,6 @@ func (s *hostState) enterLocked() {
 	}
 	s.view = v
 	s.publishLocked()
-}
-
-// outdatedText says that a live connection's settings differ from the config.
-func outdatedText(host string) string {
-	return fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones", api.HostLabel(host), host, host)
 }
 
 // publishLocked publishes the current view.

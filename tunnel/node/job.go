@@ -85,7 +85,7 @@ func newJobAccess(n *Node, o Options) *jobAccess {
 	relay.start, relay.otherWay, relay.record, relay.replaced = j.steps.start, j.startOnHop, o.record(false), j.tellEnded
 	j.steps.relay = newSharedRelay(relay)
 	j.routes = append(j.routes,
-		&route{name: stepRoute, relay: j.steps.relay, ready: j.stepReady, open: j.steps.relay.openChannel},
+		&route{name: stepRoute, relay: j.steps.relay, ready: j.steps.relay.ready, open: j.steps.relay.openChannel},
 		&route{name: outsideRoute, relay: j.onHop, ready: j.outsideReady, open: j.openOnHop})
 	return j
 }
@@ -132,7 +132,7 @@ func (j *jobAccess) route(ctx context.Context) (*route, error) {
 	}
 	var noStep error
 	return j.find(ctx, best, func(r *route) error {
-		err := r.ready(ctx)
+		_, err := r.ready(ctx)
 		switch {
 		case err == nil:
 			j.found(r, noStep)
@@ -186,19 +186,19 @@ func (j *jobAccess) hopCommand() string {
 
 // hopReady reports whether a login on the node is part of the job. Only Slurm has another
 // route if it is not.
-func (j *jobAccess) hopReady(ctx context.Context) error {
+func (j *jobAccess) hopReady(ctx context.Context) (step.Info, error) {
 	info, err := j.onHop.ready(ctx)
 	outside := err == nil && !info.Inside
 	if outside && j.o.PBSJob != "" {
 		j.tellOutside(errNotAdopted.Error())
 	}
 	if j.o.Job == "" {
-		return noPythonIsFine(err)
+		return info, noPythonIsFine(err)
 	}
 	if outside {
-		return j.node.hop.Failure(errNotAdopted)
+		return info, j.node.hop.Failure(errNotAdopted)
 	}
-	return err
+	return info, err
 }
 
 // tellOutside tells that shells are not part of the job, and what that means for them.
@@ -207,16 +207,10 @@ func (j *jobAccess) tellOutside(why string) {
 		j.node.names[0], cmp.Or(j.o.Job, j.o.PBSJob), why))
 }
 
-// stepReady reports whether a job step starts.
-func (j *jobAccess) stepReady(ctx context.Context) error {
-	_, err := j.steps.relay.ready(ctx)
-	return err
-}
-
 // outsideReady reports whether there is a login on the node.
-func (j *jobAccess) outsideReady(ctx context.Context) error {
-	_, err := j.onHop.ready(ctx)
-	return noPythonIsFine(err)
+func (j *jobAccess) outsideReady(ctx context.Context) (step.Info, error) {
+	info, err := j.onHop.ready(ctx)
+	return info, noPythonIsFine(err)
 }
 
 // noPythonIsFine is nil if err only says that the node has no Python.

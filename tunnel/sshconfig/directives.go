@@ -145,7 +145,7 @@ func pathList(value string) []string {
 	}
 	var paths []string
 	for _, word := range strings.Split(value, " ") {
-		if len(paths) == 0 || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || hasDrive(word) {
+		if len(paths) == 0 || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || len(word) > 2 && word[1] == ':' { // a drive
 			paths = append(paths, word)
 		} else {
 			paths[len(paths)-1] += " " + word
@@ -153,8 +153,6 @@ func pathList(value string) []string {
 	}
 	return paths
 }
-
-func hasDrive(path string) bool { return len(path) > 2 && path[1] == ':' }
 
 func yes(v string) bool { return v == "yes" || v == "true" }
 
@@ -196,13 +194,11 @@ func atoi(v string, otherwise int) int {
 
 // seconds parses a time of ssh_config: 30, 5m, 1h30m, none.
 func seconds(v string) time.Duration {
-	if n, err := strconv.Atoi(v); err == nil {
-		return time.Duration(max(n, 0)) * time.Second
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		d, _ = time.ParseDuration(v + "s")
 	}
-	if d, err := time.ParseDuration(v); err == nil {
-		return max(d, 0)
-	}
-	return 0
+	return max(d, 0)
 }
 
 // tokens are the percent sequences of ssh_config(5) for one destination. `ssh -G` does
