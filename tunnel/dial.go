@@ -45,6 +45,56 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	return raw, []string{}, nil
 }
 
+// jump reaches the host through its last hop. The hop is a host of its own, shared with
+// all that go through it.
+func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
+	hop := t.pool.jumpHost(t.settings.ProxyJump)
+	t.step("connecting to " + hop.label() + " first")
+	if err := t.useHost(ctx, hop, ""); err != nil {
+		return nil, nil, viaError(hop.label(), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
+	c, err := hop.current()
+	if err != nil {
+		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
+	}
+	if t.identity != via(&t.settings, c.identity) {
+		return nil, nil, failure.Passing.Errorf(api.CodeUnreachable, nil, "the settings of %s changed while connecting to %s",
+			hop.label(), t.settings.Address())
+	}
+	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
+	if err != nil {
+		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
+	}
+	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
+	return raw, append(slices.Clone(hop.Status().Via), last), nil
+}
+
+// jumpHost is the host of the last hop. A single hop uses its own settings; a later one
+// goes through those before it.
+func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
+
+// viaError adds which hop failed.
+func viaError(hop string, err error) error {
+	e := *asError(err)
+	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)
+	e.Err = err
+	return &e
+}
+
+// jumpError describes a failed dial from a hop.
+func jumpError(hop, address string, err error) *api.Error {
+	e := failure.Passing.Errorf(api.CodeUnreachable, err, "%s cannot be reached from %s: %v",
+		address, hop, err)
+	if errors.Is(err, api.ErrProhibited) {
+		e.Code, e.Err = api.CodeForward, failure.Permanent.Wrap(err)
+		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop, address)
+	}
+	return e
+}
+
 // dial connects by TCP, first to the login node of the last login if the host's name
 // still has that address.
 func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
@@ -202,54 +252,4 @@ func setTrafficClass(c net.Conn, s *sshconfig.Settings, log *slog.Logger) {
 	if err != nil {
 		log.Debug("IPQoS not set", "err", err)
 	}
-}
-
-// jump reaches the host through its last hop. The hop is a host of its own, shared with
-// all that go through it.
-func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
-	hop := t.pool.jumpHost(t.settings.ProxyJump)
-	t.step("connecting to " + hop.label() + " first")
-	if err := t.useHost(ctx, hop, ""); err != nil {
-		return nil, nil, viaError(hop.label(), err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	t.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
-	c, err := hop.current()
-	if err != nil {
-		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
-	}
-	if t.identity != via(&t.settings, c.identity) {
-		return nil, nil, failure.Passing.Errorf(api.CodeUnreachable, nil, "the settings of %s changed while connecting to %s",
-			hop.label(), t.settings.Address())
-	}
-	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
-	if err != nil {
-		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
-	}
-	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
-	return raw, append(slices.Clone(hop.Status().Via), last), nil
-}
-
-// jumpHost is the host of the last hop. A single hop uses its own settings; a later one
-// goes through those before it.
-func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
-
-// viaError adds which hop failed.
-func viaError(hop string, err error) error {
-	e := *asError(err)
-	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)
-	e.Err = err
-	return &e
-}
-
-// jumpError describes a failed dial from a hop.
-func jumpError(hop, address string, err error) *api.Error {
-	e := failure.Passing.Errorf(api.CodeUnreachable, err, "%s cannot be reached from %s: %v",
-		address, hop, err)
-	if errors.Is(err, api.ErrProhibited) {
-		e.Code, e.Err = api.CodeForward, failure.Permanent.Wrap(err)
-		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop, address)
-	}
-	return e
 }

@@ -172,6 +172,46 @@ func (h *Host) networkChanged() {
 	h.wake()
 }
 
+// recheckSettings compares the settings in use with the current ones.
+func (h *Host) recheckSettings(ctx context.Context) {
+	h.mu.Lock()
+	concerned := h.facts.wanted || h.facts.live != nil
+	h.mu.Unlock()
+	if !concerned {
+		return
+	}
+	now, err := h.pool.Settings(ctx, h.name)
+	identity := ""
+	if err == nil {
+		identity, err = h.pool.identity(ctx, &now, h.name)
+	}
+	if err != nil {
+		h.log.Debug("the settings cannot be read after a reload", "err", err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := &h.facts
+	same := now.SameDial(h.used)
+	switch {
+	case f.trying != "":
+		h.recheckDue = true // after the try
+		return
+	case f.live != nil:
+		h.outdated = !same
+	case !same:
+		f.tries.ForgetFailures()
+		if stop := f.tries.Stop; stop != nil && (stop.Why.Code == api.CodeConfig || identity != h.identity) {
+			f.tries.Stop = nil // it was about other settings
+		}
+		if identity != h.identity {
+			f.tries.ForgetLogins()
+		}
+		h.wake()
+	}
+	h.enterLocked()
+}
+
 // Status is the host's current state.
 func (h *Host) Status() api.Host {
 	h.mu.Lock()
@@ -346,44 +386,4 @@ func (h *Host) Account() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.identity
-}
-
-// recheckSettings compares the settings in use with the current ones.
-func (h *Host) recheckSettings(ctx context.Context) {
-	h.mu.Lock()
-	concerned := h.facts.wanted || h.facts.live != nil
-	h.mu.Unlock()
-	if !concerned {
-		return
-	}
-	now, err := h.pool.Settings(ctx, h.name)
-	identity := ""
-	if err == nil {
-		identity, err = h.pool.identity(ctx, &now, h.name)
-	}
-	if err != nil {
-		h.log.Debug("the settings cannot be read after a reload", "err", err)
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f := &h.facts
-	same := now.SameDial(h.used)
-	switch {
-	case f.trying != "":
-		h.recheckDue = true // after the try
-		return
-	case f.live != nil:
-		h.outdated = !same
-	case !same:
-		f.tries.ForgetFailures()
-		if stop := f.tries.Stop; stop != nil && (stop.Why.Code == api.CodeConfig || identity != h.identity) {
-			f.tries.Stop = nil // it was about other settings
-		}
-		if identity != h.identity {
-			f.tries.ForgetLogins()
-		}
-		h.wake()
-	}
-	h.enterLocked()
 }

@@ -18,6 +18,46 @@ const keepaliveRequest = "keepalive@openssh.com"
 // firstCommandTimeout bounds the first command on a connection.
 const firstCommandTimeout = 10 * time.Second
 
+// keepalive sends requests on a silent connection. At most one is outstanding:
+// x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
+// (golang/go#19338). Any byte received counts as a reply.
+type keepalive struct {
+	host       *Host // whose connection it is
+	c          *conn
+	timer      *time.Timer
+	replies    chan time.Duration
+	waiting    bool          // a request is outstanding
+	inUse      bool          // it was sent because a client waits; there may be many of these
+	missed     int           // intervals without a byte
+	reads      int           // the wire's number of reads at the last tick
+	probing    time.Duration // the limit of the probe under way; 0: none
+	probeAgain bool          // the network changed again during the probe
+	gone       bool          // the probe waits for the address to return
+	doubted    bool          // it was found not to respond, and has not since
+	replaced   time.Time     // when it was found to be replaced while doubted
+	stall      stall
+}
+
+func newKeepalive(h *Host, c *conn) *keepalive {
+	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.limits.KeepaliveEvery), replies: make(chan time.Duration, 1), stall: newStall(c)}
+	k.resetTimer()
+	return k
+}
+
+// resetTimer has the next keepalive wait for the interval.
+func (k *keepalive) resetTimer() {
+	if k.c.master != nil {
+		k.timer.Stop() // the ssh program has its own keepalive
+	} else {
+		k.timer.Reset(k.c.limits.KeepaliveEvery)
+	}
+}
+
+func (k *keepalive) stop() {
+	k.timer.Stop()
+	k.stall.timer.Stop()
+}
+
 // keep keeps a connection alive until it ends, also while it is set aside.
 func (k *keepalive) keep(ctx context.Context) {
 	h, c := k.host, k.c
@@ -137,46 +177,6 @@ func (c *conn) probeSession() {
 		_ = session.Start(":")
 		_ = session.Close()
 	}
-}
-
-// keepalive sends requests on a silent connection. At most one is outstanding:
-// x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
-// (golang/go#19338). Any byte received counts as a reply.
-type keepalive struct {
-	host       *Host // whose connection it is
-	c          *conn
-	timer      *time.Timer
-	replies    chan time.Duration
-	waiting    bool          // a request is outstanding
-	inUse      bool          // it was sent because a client waits; there may be many of these
-	missed     int           // intervals without a byte
-	reads      int           // the wire's number of reads at the last tick
-	probing    time.Duration // the limit of the probe under way; 0: none
-	probeAgain bool          // the network changed again during the probe
-	gone       bool          // the probe waits for the address to return
-	doubted    bool          // it was found not to respond, and has not since
-	replaced   time.Time     // when it was found to be replaced while doubted
-	stall      stall
-}
-
-func newKeepalive(h *Host, c *conn) *keepalive {
-	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.limits.KeepaliveEvery), replies: make(chan time.Duration, 1), stall: newStall(c)}
-	k.resetTimer()
-	return k
-}
-
-// resetTimer has the next keepalive wait for the interval.
-func (k *keepalive) resetTimer() {
-	if k.c.master != nil {
-		k.timer.Stop() // the ssh program has its own keepalive
-	} else {
-		k.timer.Reset(k.c.limits.KeepaliveEvery)
-	}
-}
-
-func (k *keepalive) stop() {
-	k.timer.Stop()
-	k.stall.timer.Stop()
 }
 
 // probe requires a reply within limit. While the address is gone, none can come.

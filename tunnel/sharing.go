@@ -151,6 +151,26 @@ func (t *attempt) sharedOrOwn(ctx context.Context) (*conn, error) {
 	}
 }
 
+// share uses the connection of another host that leads to the same account.
+func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
+	t.step("sharing the connection of " + owner.label())
+	if err := t.useHost(ctx, owner, t.identity); err != nil {
+		return nil, err
+	}
+	c, err := owner.current()
+	if err != nil {
+		return nil, err
+	}
+	if c.identity != t.identity {
+		return nil, errIdentityChanged
+	}
+	if !t.acceptsKeyOf(ctx, c) {
+		return nil, errOtherKeys
+	}
+	c.remember(t.pool.o.Memory, t.host.name)
+	return c, nil
+}
+
 // acceptsOtherKeys reports whether the owner's login failed for a reason that this host may not
 // have: it did not accept the host key.
 func (t *attempt) acceptsOtherKeys(owner *Host, err error) bool {
@@ -171,26 +191,6 @@ func (t *attempt) useHost(ctx context.Context, other *Host, identity string) err
 			WithHint("check its ProxyJump in the ssh settings")
 	}
 	return other.await(ctx, t.host)
-}
-
-// share uses the connection of another host that leads to the same account.
-func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
-	t.step("sharing the connection of " + owner.label())
-	if err := t.useHost(ctx, owner, t.identity); err != nil {
-		return nil, err
-	}
-	c, err := owner.current()
-	if err != nil {
-		return nil, err
-	}
-	if c.identity != t.identity {
-		return nil, errIdentityChanged
-	}
-	if !t.acceptsKeyOf(ctx, c) {
-		return nil, errOtherKeys
-	}
-	c.remember(t.pool.o.Memory, t.host.name)
-	return c, nil
 }
 
 // stopSharing is doubt for a host that shares another's connection.

@@ -135,6 +135,13 @@ func (s *hostState) enterLocked() {
 	s.publishLocked()
 }
 
+// sameHost compares what follows from the facts. The settings change only together with
+// that.
+func sameHost(a, b *api.Host) bool {
+	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Asking == b.Asking && a.Auth == b.Auth &&
+		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated
+}
+
 // publishLocked publishes the current view.
 func (s *hostState) publishLocked() {
 	close(s.changed)
@@ -158,13 +165,6 @@ func (s *hostState) warnLocked(text string) bool {
 		s.view.Warnings = append(slices.Clip(s.view.Warnings), text)
 	}
 	return !known
-}
-
-// sameHost compares what follows from the facts. The settings change only together with
-// that.
-func sameHost(a, b *api.Host) bool {
-	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Asking == b.Asking && a.Auth == b.Auth &&
-		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated
 }
 
 // connectedLocked makes a connection the host's.

@@ -165,8 +165,7 @@ type Records interface {
 // noRecords remember nothing.
 type noRecords struct{}
 
-func (noRecords) Add(Record) {}
-
+func (noRecords) Add(Record)          {}
 func (noRecords) Remove(Record, bool) {}
 
 // record makes the records of relays on the node.
