@@ -95,10 +95,10 @@ func ended(t *testing.T, c io.Reader, limit time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-func TestALostWiFiEndsNoConnection(t *testing.T) {
-	for _, off := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, 3 * time.Hour} {
-		t.Run(off.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+func TestAside(t *testing.T) {
+	t.Run("a lost Wi-Fi ends no connection", func(t *testing.T) {
+		for _, off := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, 3 * time.Hour} {
+			t.Run(off.String(), simulated(func(t *testing.T) {
 				b, s := keyed(t)
 				w := newWiFi(b, s)
 				writes := countWrites(b)
@@ -122,13 +122,10 @@ func TestALostWiFiEndsNoConnection(t *testing.T) {
 				sshtest.EchoThrough(t, h)
 				time.Sleep(time.Hour)
 				s.WantLogins(t, 1)
-			})
-		})
-	}
-}
-
-func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+			}))
+		}
+	})
+	t.Run("a login replaces a connection whose address is gone", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		w := newWiFi(b, s)
 		acceptLate(5 * time.Second)(s.Config)
@@ -140,11 +137,8 @@ func TestALoginReplacesAConnectionWhoseAddressIsGone(t *testing.T) {
 		}
 		sshtest.EchoThrough(t, h)
 		s.WantLogins(t, 2)
-	})
-}
-
-func TestAfterARoamALoginAsksAsSoonAsAPersonWantsTheHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("after a roam, a login asks as soon as a user wants the host", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		w := newWiFi(b, s)
 		h, _ := betweenKeepalives(t, b)
@@ -162,16 +156,8 @@ func TestAfterARoamALoginAsksAsSoonAsAPersonWantsTheHost(t *testing.T) {
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("the login began after %v", took)
 		}
-	})
-}
-
-// acceptLate has a login with a key take some time.
-func acceptLate(d time.Duration) sshtest.Login {
-	return sshtest.EachKey(func(ssh.PublicKey) { time.Sleep(d) })
-}
-
-func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a replaced connection keeps its channels", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := betweenKeepalives(t, b)
 		resume := s.Stall()
@@ -193,20 +179,17 @@ func TestAReplacedConnectionKeepsItsChannels(t *testing.T) {
 		if n := s.Connections(); n != 1 || h.Status().State != api.HostUp {
 			t.Errorf("%d connections after its last channel, %+v", n, h.Status())
 		}
-	})
-}
-
-func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
-	for name, test := range map[string]struct {
-		set   func(*sshconfig.Settings)
-		least time.Duration
-	}{
-		"by our limit":        {func(*sshconfig.Settings) {}, 2 * time.Minute},
-		"by the user's limit": {func(s *sshconfig.Settings) { s.ServerAliveInterval, s.ServerAliveCountMax = 10*time.Second, 4 }, 40 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b, s := strictly(t, test.set)
+	}))
+	t.Run("a replaced connection that stays silent is closed", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			set   func(*sshconfig.Settings)
+			least time.Duration
+		}{
+			"by our limit":        {func(*sshconfig.Settings) {}, 2 * time.Minute},
+			"by the user's limit": {func(s *sshconfig.Settings) { s.ServerAliveInterval, s.ServerAliveCountMax = 10*time.Second, 4 }, 40 * time.Second},
+		} {
+			t.Run(name, simulated(func(t *testing.T) {
+				b, s := keyed(t, test.set)
 				h, c := betweenKeepalives(t, b)
 				defer s.Stall()()
 				b.NetworkChanged()
@@ -215,13 +198,10 @@ func TestAReplacedConnectionThatStaysSilentIsClosed(t *testing.T) {
 				if took := ended(t, c, time.Hour); took < test.least || took > test.least+time.Second {
 					t.Errorf("closed %v after it was replaced", took)
 				}
-			})
-		})
-	}
-}
-
-func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+			}))
+		}
+	})
+	t.Run("a shell outlives a stall", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := betweenKeepalives(t, b)
 		shell, requests, err := h.OpenChannel(t.Context(), "session", nil)
@@ -242,16 +222,9 @@ func TestAShellOnTheLoginNodeOutlivesAStall(t *testing.T) {
 			t.Error(err)
 		}
 		sshtest.StillEchoes(t, shell)
-	})
-}
-
-func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
-		b, h, err := logIn(t, s, nil, "right")
-		if err != nil {
-			t.Fatal(err)
-		}
+	}))
+	t.Run("what only a user can replace is never closed", simulated(func(t *testing.T) {
+		b, s, h := byPassword(t)
 		time.Sleep(10*time.Minute + 7*time.Second)
 		c := sshtest.DialEcho(t, h)
 		s.Pause(true)
@@ -262,11 +235,8 @@ func TestAConnectionThatOnlyAPersonCanReplaceIsNeverClosed(t *testing.T) {
 		awaitHost(t, h, time.Second, func() bool { return h.Status().State == api.HostUp })
 		sshtest.StillEchoes(t, c)
 		s.WantLogins(t, 1)
-	})
-}
-
-func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("nobody is asked to log in after seconds without Wi-Fi", simulated(func(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b := newBench(t, s, nil)
 		b.person.answers = []string{"right"}
@@ -285,11 +255,8 @@ func TestAPersonIsNotAskedForALoginWhenTheWiFiIsLostForSeconds(t *testing.T) {
 				t.Error("a person was asked to log in")
 			}
 		}
-	})
-}
-
-func TestHostsThatShareAConnectionLoseAndRegainItTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("hosts that share a connection lose and regain it together", simulated(func(t *testing.T) {
 		e := newEditable(t, "one")
 		w := newWiFi(e.bench, e.servers["one"])
 		e.serve(t)
@@ -315,11 +282,8 @@ func TestHostsThatShareAConnectionLoseAndRegainItTogether(t *testing.T) {
 		}
 		sshtest.StillEchoes(t, c)
 		e.servers["one"].WantLogins(t, 1)
-	})
-}
-
-func TestALostWiFiEndsNothingBehindAJumpHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a lost Wi-Fi ends nothing behind a jump host", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		w := newWiFi(b, servers["outer"])
 		h := b.up(t, "inner")
@@ -332,11 +296,8 @@ func TestALostWiFiEndsNothingBehindAJumpHost(t *testing.T) {
 		sshtest.StillEchoes(t, c)
 		sshtest.EchoThrough(t, h)
 		servers["inner"].WantLogins(t, 1)
-	})
-}
-
-func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("new channels to a node do not wait for a replaced connection", simulated(func(t *testing.T) {
 		b, servers := chain(t, nil, nil)
 		outer := b.up(t, "outer")
 		time.Sleep(10 * time.Minute)
@@ -359,11 +320,8 @@ func TestNewChannelsToANodeDoNotWaitForAReplacedConnection(t *testing.T) {
 			t.Errorf("%d connections after the last channel of the old one", n)
 		}
 		sshtest.EchoThrough(t, node)
-	})
-}
-
-func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("Down ends it", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := betweenKeepalives(t, b)
 		time.Sleep(7 * time.Second) // no keepalive is under way
@@ -377,44 +335,12 @@ func TestADownEndsAConnectionThatIsSetAside(t *testing.T) {
 		ended(t, c, time.Second)
 		mustConnect(t, h)
 		s.WantLogins(t, 2)
-	})
-}
-
-func TestANetworkThatFlapsAddsNoLoginsToAServerThatDropsThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a login whose address is gone is given up at once", simulated(func(t *testing.T) {
 		b, s := keyed(t)
-		h := b.up(t, "login")
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		go func() {
-			for ctx.Err() == nil {
-				time.Sleep(50 * time.Second)
-				b.NetworkChanged()
-			}
-		}()
-		for ctx.Err() == nil {
-			if h.Await(ctx) == nil {
-				time.Sleep(time.Second)
-				s.Drop()
-				synctest.Wait()
-			}
-		}
-		time.Sleep(time.Minute)
-		if logins := s.Logins(); logins > 24*5 {
-			t.Errorf("%d logins in a day", logins)
-		}
-	})
-}
-
-func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := keyed(t)
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
 		w := newWiFi(b, s)
 		acceptLate(20 * time.Second)(s.Config)
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
+		h := b.want(t, "login")
 		awaitHost(t, h, 5*time.Second, func() bool { return strings.HasPrefix(h.Status().Cause, "logging in") })
 		w.roam()
 		if st := h.Status(); strings.HasPrefix(st.Cause, "logging in") || b.memory.Known("login").Logins.Refusals != 0 {
@@ -422,5 +348,10 @@ func TestALoginWhoseAddressIsGoneIsGivenUpAtOnce(t *testing.T) {
 		}
 		w.gone.Store(false) // the next login comes from the new address
 		awaitHost(t, h, 2*time.Minute, func() bool { return h.Status().State == api.HostUp })
-	})
+	}))
+}
+
+// acceptLate has a login with a key take some time.
+func acceptLate(d time.Duration) sshtest.Login {
+	return sshtest.EachKey(func(ssh.PublicKey) { time.Sleep(d) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -24,7 +25,7 @@ func (a *asker) Warn(text string) {
 	a.host.log.Warn("ssh settings", "warning", text)
 	a.host.mu.Lock()
 	defer a.host.mu.Unlock()
-	addWarning(&a.host.view, text)
+	a.host.warnLocked(text)
 }
 
 // awaitPerson gives the login a person's time from now on: the server may have asked them
@@ -140,4 +141,74 @@ func (a *asker) confirmBan(ctx context.Context) error {
 		return a.deny("a ban is suspected, and you chose to wait", nil)
 	}
 	return nil
+}
+
+// timeout calls a function when something takes too long. It pauses while a person
+// answers in tunctl. It works where deadlines do not: a connection through a jump host has none,
+// and x/crypto's Timeout covers only the TCP connect (golang/go#51926).
+type timeout struct {
+	mu        sync.Mutex
+	timer     *time.Timer
+	due       time.Time
+	person    bool // the limit is a person's, not the host's
+	isExpired bool
+}
+
+func newTimeout(limit time.Duration, onExpire func()) *timeout {
+	t := &timeout{due: time.Now().Add(limit)}
+	t.timer = time.AfterFunc(limit, func() {
+		t.mu.Lock()
+		t.isExpired = true
+		t.mu.Unlock()
+		onExpire()
+	})
+	return t
+}
+
+// restart starts a new limit, of a person or of the host, unless the old one is reached or
+// paused.
+func (t *timeout) restart(person bool, limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer.Stop() {
+		t.startLocked(person, limit)
+	}
+}
+
+func (t *timeout) startLocked(person bool, limit time.Duration) {
+	t.person, t.due = person, time.Now().Add(limit)
+	t.timer.Reset(limit)
+}
+
+// shorten makes the limit end within a time.
+func (t *timeout) shorten(limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Until(t.due) > limit && t.timer.Stop() {
+		t.startLocked(t.person, limit)
+	}
+}
+
+// resume ends a pause with a limit for a person: an answer may lead to another question,
+// outside tunctl.
+func (t *timeout) resume(limit time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isExpired {
+		t.startLocked(true, limit)
+	}
+}
+
+// stop ends the limit, or pauses it.
+func (t *timeout) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer.Stop()
+}
+
+// expired reports whether the limit was reached, and whether it was a person's.
+func (t *timeout) expired() (expired, person bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.isExpired, t.isExpired && t.person
 }

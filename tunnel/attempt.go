@@ -135,26 +135,6 @@ func (t *attempt) logInNatively(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// share uses the connection of another host that leads to the same account.
-func (t *attempt) share(ctx context.Context, owner *Host) (*conn, error) {
-	t.step("sharing the connection of " + owner.label())
-	if err := t.useHost(ctx, owner, t.identity); err != nil {
-		return nil, err
-	}
-	c, err := owner.current()
-	if err != nil {
-		return nil, err
-	}
-	if c.identity != t.identity {
-		return nil, errIdentityChanged
-	}
-	if !t.acceptsKeyOf(ctx, c) {
-		return nil, errOtherKeys
-	}
-	c.remember(t.pool.o.Memory, t.host.name)
-	return c, nil
-}
-
 // step records what the try is doing now.
 func (t *attempt) step(what string) {
 	t.host.mu.Lock()
@@ -190,15 +170,6 @@ func (t *attempt) showSettings() {
 	h.view = v
 }
 
-// addWarning reports whether the warning is a new one.
-func addWarning(h *api.Host, text string) bool {
-	known := slices.Contains(h.Warnings, text)
-	if !known {
-		h.Warnings = append(slices.Clip(h.Warnings), text)
-	}
-	return !known
-}
-
 // classOf is the class of the try's failure. An unknown failure may pass; but after the
 // server saw a login it counts as refused, since a lockout is worse than a wait.
 func (t *attempt) classOf(err error) failure.Class {
@@ -210,4 +181,14 @@ func (t *attempt) classOf(err error) failure.Class {
 		return failure.Refused
 	}
 	return failure.Passing
+}
+
+// checkAccount prevents an automatic login to an account that was never logged in to:
+// what Memory says about silent logins is about other accounts.
+func (t *attempt) checkAccount() error {
+	known := t.pool.o.Memory.Known(t.host.name).Accounts
+	if t.ask.attended || len(known) == 0 || slices.Contains(known, t.identity) {
+		return nil
+	}
+	return needsUser(t.host.name, fmt.Sprintf("the settings now lead to %s, where you have not logged in yet", t.identity), nil)
 }

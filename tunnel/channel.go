@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -16,30 +14,11 @@ import (
 	"tunctl/tunnel/pace"
 )
 
-// Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
-// socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
-// api.ErrRefused or api.ErrProhibited where one applies.
-func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, err
-	}
-	nc, err := c.dial(ctx, network, address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", h.label(), err)
-	}
-	return nc, nil
-}
-
 func (c *conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var nc net.Conn
-	t, err := c.openForClient(func() (err error) {
-		nc, err = open(ctx, c, func() (net.Conn, error) {
-			nc, err := c.client.Dial(network, address)
-			return nc, dialError(address, err)
-		}, closeLate[net.Conn])
-		return err
-	})
+	nc, t, err := openForClient(ctx, c, func() (net.Conn, error) {
+		nc, err := c.client.Dial(network, address)
+		return nc, dialError(address, err)
+	}, closeLate[net.Conn])
 	if err != nil {
 		return nil, err
 	}
@@ -59,85 +38,17 @@ func (c *conn) dialHop(ctx context.Context, network, address string) (*channelCo
 	return through, nil
 }
 
-// Traffic is what passes through a client's channel.
-type Traffic struct {
-	share   atomic.Pointer[share] // another after move
-	release func()                // called once at the end of the channel
-}
-
-// share is what a channel's traffic is to the connection that carries it.
-type share struct {
-	wait    channelWait
-	in, out pace.Stream
-}
-
-func (c *conn) newTraffic() *Traffic {
-	t := &Traffic{release: func() {}}
-	t.share.Store(c.newShare())
-	return t
-}
-
-func (c *conn) newShare() *share {
-	in, out := c.meter.Streams()
-	return &share{wait: channelWait{all: &c.clients}, in: in, out: out}
-}
-
-// openForClient has open open a channel for a client, and returns the channel's traffic.
-func (c *conn) openForClient(open func() error) (*Traffic, error) {
-	t := c.newTraffic()
-	if err := t.open(c, open); err != nil {
-		return nil, err
-	}
-	t.share.Load().wait.opened()
-	return t, nil
-}
-
-// open has open open the channel over a connection.
-func (t *Traffic) open(c *conn, open func() error) error {
-	s, start := t.share.Load(), time.Now()
-	s.wait.sent()
-	err := open()
-	s.wait.answered()
+// openForClient has f open a channel for a client, and returns it with its traffic; see [open].
+func openForClient[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)) (o T, t *Traffic, err error) {
+	t = c.newTraffic()
+	err = t.open(c, func() (err error) {
+		o, err = open(ctx, c, f, late)
+		return err
+	})
 	if err == nil {
-		c.meter.NoteRoundTrip(time.Since(start))
+		t.share.Load().wait.opened()
 	}
-	return err
-}
-
-// move has an open channel count for another connection.
-func (t *Traffic) move(to *conn) {
-	next := to.newShare()
-	next.wait.opened()
-	t.share.Swap(next).wait.ended()
-}
-
-func (t *Traffic) read(r io.Reader, p []byte) (int, error) {
-	n, err := r.Read(p[:t.share.Load().in.Wait(len(p))])
-	s := t.share.Load()
-	s.wait.answered()
-	s.in.Add(n)
-	return n, err
-}
-
-func (t *Traffic) write(w io.Writer, p []byte) (int, error) {
-	s := t.share.Load()
-	s.wait.sent()
-	n, err := s.out.Write(w, p)
-	if err != nil {
-		s.wait.answered() // nothing will come
-	}
-	return n, err
-}
-
-// Conn is a connection with this traffic.
-func (t *Traffic) Conn(c net.Conn) net.Conn { return &trafficConn{c, t} }
-
-// Channel is a channel with this traffic.
-func (t *Traffic) Channel(ch ssh.Channel) ssh.Channel { return &clientChannel{ch, t} }
-
-func (t *Traffic) end() {
-	t.share.Load().wait.ended()
-	t.release()
+	return o, t, err
 }
 
 // open calls f in a goroutine and returns early when ctx ends, or the connection is set
@@ -166,9 +77,7 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 	}
 	select {
 	case r = <-results:
-		if r.err != nil && c.ended() {
-			r.err = c.downError()
-		}
+		r.err = c.orDown(r.err)
 	case <-aside:
 		r.err = errAside
 	case <-ctx.Done():
@@ -178,29 +87,6 @@ func open[T any](ctx context.Context, c *conn, f func() (T, error), late func(T)
 }
 
 func closeLate[T io.Closer](opened T) { _ = opened.Close() }
-
-// trafficConn is a connection of a client.
-type trafficConn struct {
-	net.Conn
-	*Traffic
-}
-
-// Read implements net.Conn.
-func (c *trafficConn) Read(p []byte) (int, error) { return c.read(c.Conn, p) }
-
-// Write implements net.Conn.
-func (c *trafficConn) Write(p []byte) (int, error) { return c.write(c.Conn, p) }
-
-// Close implements net.Conn.
-func (c *trafficConn) Close() error {
-	defer c.end()
-	return c.Conn.Close()
-}
-
-// CloseWrite half-closes the connection.
-func (c *trafficConn) CloseWrite() error {
-	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
-}
 
 // channelConn is a connection through the host, from here or from there. When the link is lost, x/crypto ends
 // channels with io.EOF, as if the other side had sent everything; here such a read fails
@@ -238,12 +124,8 @@ func dialError(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// Listen makes the host listen at an address. The listener ends with the connection.
-func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, err
-	}
+// listen makes the host listen at an address.
+func (c *conn) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	return open(ctx, c, func() (net.Listener, error) {
 		listen := c.client.Listen
 		if c.master != nil {
@@ -251,7 +133,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 		}
 		l, err := listen(network, address)
 		if err != nil {
-			return nil, fmt.Errorf("%s: listening at %s: %w", h.label(), address, err)
+			return nil, fmt.Errorf("listening at %s: %w", address, err)
 		}
 		return &channelListener{l, c}, nil
 	}, closeLate[net.Listener])
@@ -287,87 +169,51 @@ func (l *channelListener) Close() error {
 	return l.Listener.Close()
 }
 
-// OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
-// connection, for a person's shell or copy that shares it. A "session" waits for one of
-// the sessions that the host allows. The caller closes the channel and reads its
-// requests. An *ssh.OpenChannelError is the host's own refusal.
-func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	c, err := h.current()
-	if err != nil {
-		return nil, nil, err
-	}
-	ch, requests, err := c.openChannel(ctx, kind, payload)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", h.label(), err)
-	}
-	return ch, requests, nil
-}
-
-func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (opened, error) {
 	if kind != "session" {
 		return c.openClientChannel(ctx, kind, payload, func() {})
 	}
 	for {
-		slot := c.sessions.AcquireShared(ctx, c.done)
+		slot := c.slots.AcquireShared(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
-				return nil, nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
+				return opened{}, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 			}
-			return nil, nil, c.downError()
+			return opened{}, c.downError()
 		}
-		ch, requests, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
+		o, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
 		if err == nil {
 			slot.Accepted()
-			return ch, requests, nil
+			return o, nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			slot.Release()
-			return nil, nil, err
+			return opened{}, err
 		}
 		if !slot.Refused() {
-			return nil, nil, err
+			return opened{}, err
 		}
 	}
+}
+
+// opened is a channel of a client with the host's requests in it.
+type opened struct {
+	ssh.Channel
+	requests <-chan *ssh.Request
 }
 
 // openClientChannel opens a channel; release is called once at its end.
-func (c *conn) openClientChannel(ctx context.Context, kind string, payload []byte, release func()) (ssh.Channel, <-chan *ssh.Request, error) {
-	type opened struct {
-		ssh.Channel
-		requests <-chan *ssh.Request
-	}
-	var o opened
-	t, err := c.openForClient(func() (err error) {
-		o, err = open(ctx, c, func() (opened, error) {
-			ch, requests, err := c.client.OpenChannel(kind, payload)
-			return opened{ch, requests}, err
-		}, func(o opened) {
-			_ = o.Close()
-			ssh.DiscardRequests(o.requests)
-		})
-		return err
+func (c *conn) openClientChannel(ctx context.Context, kind string, payload []byte, release func()) (opened, error) {
+	o, t, err := openForClient(ctx, c, func() (opened, error) {
+		ch, requests, err := c.client.OpenChannel(kind, payload)
+		return opened{ch, requests}, err
+	}, func(o opened) {
+		_ = o.Close()
+		ssh.DiscardRequests(o.requests)
 	})
 	if err != nil {
-		return nil, nil, err
+		return opened{}, err
 	}
 	t.release = release
-	return &clientChannel{o.Channel, t}, o.requests, nil
-}
-
-// clientChannel is a channel of a person's shell or copy.
-type clientChannel struct {
-	ssh.Channel
-	*Traffic
-}
-
-// Read reads what the program on the host prints.
-func (c *clientChannel) Read(p []byte) (int, error) { return c.read(c.Channel, p) }
-
-// Write sends what a person types, or a copy.
-func (c *clientChannel) Write(p []byte) (int, error) { return c.write(c.Channel, p) }
-
-// Close implements ssh.Channel.
-func (c *clientChannel) Close() error {
-	defer c.end()
-	return c.Channel.Close()
+	return opened{&clientChannel{o.Channel, t}, o.requests}, nil
 }

@@ -14,27 +14,27 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/channels"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/pace"
-	"tunctl/tunnel/sessions"
 	"tunctl/tunnel/sshconfig"
 )
 
 // conn is one live SSH connection.
 type conn struct {
-	client   *ssh.Client
-	wire     *wire
-	log      *slog.Logger
-	limits   Limits
-	master   *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
-	sessions *sessions.Limit
-	clients  clientWaits
-	since    time.Time
-	done     chan struct{}         // closed when the transport has ended
-	network  chan struct{}         // receives when the network changed
-	parent   *conn                 // the one that it goes through; nil: none
-	address  func(netip.Addr) bool // whether this computer has an address; nil: it has all
-	away     bool                  // the address was gone at the last network change; guarded by the lock of its owner
+	client  *ssh.Client
+	wire    *wire
+	log     *slog.Logger
+	limits  Limits
+	master  *openssh.Master // the ssh program that holds it, whose control socket a global request would break; nil: none
+	slots   *channels.Limit
+	clients clientWaits
+	since   time.Time
+	done    chan struct{}         // closed when the transport has ended
+	network chan struct{}         // receives when the network changed
+	parent  *conn                 // the one that it goes through; nil: none
+	address func(netip.Addr) bool // whether this computer has an address; nil: it has all
+	away    bool                  // the address was gone at the last network change; guarded by the lock of its owner
 
 	owner        *Host // who logged in; others may share it
 	settings     sshconfig.Settings
@@ -69,7 +69,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	limits := t.pool.o.Limits.within(&t.settings)
 	c := &conn{
 		client: client, wire: t.wire, log: t.log, limits: limits,
-		sessions: sessions.New(limits.MaxSessions, limits.SessionsAgain),
+		slots:    channels.New(limits.MaxSessions, limits.SessionsAgain),
 		clients:  clientWaits{began: make(chan struct{}, 1)},
 		requests: make(chan struct{}, 1), network: make(chan struct{}, 1), set: make(chan struct{}),
 		since: time.Now(), done: make(chan struct{}), transport: api.TransportNative,
@@ -168,7 +168,8 @@ const closeTimeout = 10 * time.Second
 
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
-	return isClosed(c.done) || c.wire.isBroken()
+	hungUp, lost := c.wire.ending() // a lost link may show in reading or in writing first
+	return isClosed(c.done) || hungUp || lost != nil
 }
 
 func isClosed(ch <-chan struct{}) bool {
@@ -183,6 +184,14 @@ func isClosed(ch <-chan struct{}) bool {
 // downError is api.ErrDown with the reason.
 func (c *conn) downError() error { return fmt.Errorf("%w: %w", api.ErrDown, c.endReason()) }
 
+// orDown is err, or api.ErrDown with the reason if the connection has ended; nil stays nil.
+func (c *conn) orDown(err error) error {
+	if err != nil && c.ended() {
+		return c.downError()
+	}
+	return err
+}
+
 // endReason is why the connection ended.
 func (c *conn) endReason() error {
 	c.mu.Lock()
@@ -191,19 +200,10 @@ func (c *conn) endReason() error {
 		return errors.New("the host closed the connection")
 	}
 	if said, ok := disconnectText(c.why); ok {
-		return &hostClosedError{said, c.why}
+		return fmt.Errorf("the host closed the connection: %s", said)
 	}
 	return plain(api.RemoteError(c.why))
 }
-
-// hostClosedError is a disconnect with the host's own reason.
-type hostClosedError struct {
-	said api.RemoteText
-	err  error
-}
-
-func (e *hostClosedError) Error() string { return "the host closed the connection: " + e.said.String() }
-func (e *hostClosedError) Unwrap() error { return e.err }
 
 // remember records how the login went, for the next one.
 func (c *conn) remember(m Memory, host string) {
@@ -281,4 +281,74 @@ func (c *conn) setStalled(since time.Time, kept bool) (news bool) {
 	}
 	c.stalled, c.kept = since, kept
 	return true
+}
+
+// standing is what a connection is used for. One that does not respond may still live:
+// TCP survives an outage if the addresses stay. It is set aside and not closed, so that
+// what is under way in it continues when it responds again. Meanwhile a login beside it
+// follows the rules for all logins. Whichever comes first becomes the host's connection.
+type standing int32
+
+const (
+	standingUsed     standing = iota // new channels are opened on it
+	standingAside                    // it does not respond: no new channels
+	standingReplaced                 // another took its place: it ends with its last channel
+)
+
+// errAside is why no channel is opened on a connection that does not respond.
+var errAside = fmt.Errorf("%w: it does not respond", api.ErrDown)
+
+// worst is the worst standing of a connection and those that it goes through.
+func (c *conn) worst() standing {
+	c.mu.Lock()
+	own := c.standing
+	c.mu.Unlock()
+	if c.parent == nil {
+		return own
+	}
+	return max(own, c.parent.worst())
+}
+
+func (c *conn) setStanding(to standing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.standing == standingUsed && to != standingUsed:
+		close(c.set)
+	case c.standing != standingUsed && to == standingUsed:
+		c.set = make(chan struct{})
+	}
+	c.standing = to
+}
+
+// whenAside is closed once no new channels are opened on the connection. What only waits
+// for its host to respond then fails, as after a loss.
+func (c *conn) whenAside() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.set
+}
+
+func (c *conn) isReplaced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standing == standingReplaced
+}
+
+// responded reports whether bytes came after a time.
+func (c *conn) responded(since time.Time) bool {
+	last, _ := c.wire.heard()
+	return last.After(since)
+}
+
+// replace is called when another connection took its place.
+func (c *conn) replace() {
+	c.setStanding(standingReplaced)
+	c.endIfUnused()
+}
+
+func (c *conn) endIfUnused() {
+	if c.isReplaced() && c.clients.open.Load() == 0 {
+		c.end(errors.New("another connection replaced this one"))
+	}
 }

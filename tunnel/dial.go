@@ -45,6 +45,56 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 	return raw, []string{}, nil
 }
 
+// jump reaches the host through its last hop. The hop is a host of its own, shared with
+// all that go through it.
+func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
+	hop := t.pool.jumpHost(t.settings.ProxyJump)
+	t.step("connecting to " + hop.label() + " first")
+	if err := t.useHost(ctx, hop, ""); err != nil {
+		return nil, nil, viaError(hop.label(), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t.step(fmt.Sprintf("connecting to %s from %s", t.settings.Address(), hop.label()))
+	c, err := hop.current()
+	if err != nil {
+		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
+	}
+	if t.identity != via(&t.settings, c.identity) {
+		return nil, nil, failure.Passing.Errorf(api.CodeUnreachable, nil, "the settings of %s changed while connecting to %s",
+			hop.label(), t.settings.Address())
+	}
+	raw, err := c.dialHop(ctx, "tcp", t.settings.Address())
+	if err != nil {
+		return nil, nil, jumpError(hop.label(), t.settings.Address(), err)
+	}
+	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
+	return raw, append(slices.Clone(hop.Status().Via), last), nil
+}
+
+// jumpHost is the host of the last hop. A single hop uses its own settings; a later one
+// goes through those before it.
+func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
+
+// viaError adds which hop failed.
+func viaError(hop string, err error) error {
+	e := *asError(err)
+	e.Message = fmt.Sprintf("cannot connect through %s: %s", hop, e.Message)
+	e.Err = err
+	return &e
+}
+
+// jumpError describes a failed dial from a hop.
+func jumpError(hop, address string, err error) *api.Error {
+	e := failure.Passing.Errorf(api.CodeUnreachable, err, "%s cannot be reached from %s: %v",
+		address, hop, err)
+	if errors.Is(err, api.ErrProhibited) {
+		e.Code, e.Err = api.CodeForward, failure.Permanent.Wrap(err)
+		e.Message = fmt.Sprintf("%s does not allow connections to %s", hop, address)
+	}
+	return e
+}
+
 // dial connects by TCP, first to the login node of the last login if the host's name
 // still has that address.
 func (t *attempt) dial(ctx context.Context) (net.Conn, error) {
@@ -96,6 +146,7 @@ func unreachableError(s *sshconfig.Settings, err error, limit time.Duration) *ap
 	e := &api.Error{Code: api.CodeUnreachable, Err: failure.Passing.Wrap(err), Hint: "check the network, and the VPN if the site needs one"}
 	address := s.Address()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
+	network, isNetwork := errors.AsType[net.Error](err)
 	switch {
 	case isDNS && dns.IsNotFound:
 		e.Message = fmt.Sprintf("no host named %q was found", s.Hostname)
@@ -111,7 +162,7 @@ func unreachableError(s *sshconfig.Settings, err error, limit time.Duration) *ap
 		e.Err = failure.ClosedPort.Wrap(err)
 		e.Message = fmt.Sprintf("%s refused the connection", address)
 		e.Hint = "the machine is up, but no SSH server listens on that port: check the host and the port; the site may be down for maintenance"
-	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+	case isNetwork && network.Timeout():
 		e.Message = fmt.Sprintf("%s did not respond within %s", address, api.DurationText(limit))
 	default:
 		e.Message = fmt.Sprintf("%s cannot be reached: %v", address, plain(err))
@@ -133,7 +184,7 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 	if s.Meant != "" {
 		e.Hint = fmt.Sprintf("did you mean %s?", s.Meant)
 	}
-	if s.Written && s.Meant == "" || !isUnknownName(e) || len(t.host.usersNow()) > 0 {
+	if s.Written && s.Meant == "" || !isUnknownName(e) || len(t.pool.sharing.usersOf(t.host)) > 0 {
 		return e
 	}
 	e.Code, e.Err = api.CodeUnknownHost, failure.Permanent.Wrap(e.Err)
@@ -148,11 +199,6 @@ func (t *attempt) withSpelling(e *api.Error) *api.Error {
 func isUnknownName(err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	return ok && dns.IsNotFound
-}
-
-func isTimeout(err error) bool {
-	n, ok := errors.AsType[net.Error](err)
-	return ok && n.Timeout()
 }
 
 // plain is a network error without addresses and system call.

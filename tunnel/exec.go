@@ -1,17 +1,20 @@
 package tunnel
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
-	"tunctl/tunnel/sessions"
+	"tunctl/tunnel/channels"
+	"tunctl/tunnel/failure"
 )
 
 // Result is the output and the exit status of a command.
@@ -21,47 +24,15 @@ type Result struct {
 	Exit   int // 128+n for a signal, as the remote shell reports it; -1 if the host reported none
 }
 
-// Run runs a command on the host and waits for its end. When ctx ends it closes the
-// channel, which is the only way to end a command that every server has. It waits for
-// one of the sessions that the host allows. A command that failed is no error.
-func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
-	c, err := h.current()
-	if err != nil {
-		return Result{}, err
-	}
-	return c.runNamed(ctx, h.label(), command, stdin)
-}
-
-// runNamed is run with errors that name the host.
-func (c *conn) runNamed(ctx context.Context, host, command string, stdin []byte) (Result, error) {
-	r, err := c.run(ctx, command, stdin)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s: %w", host, err)
-	}
-	return r, nil
-}
-
 // ErrOtherAccount is wrapped when a host's connection is to another account than the
 // caller expects: an edited config can point a name elsewhere.
 var ErrOtherAccount = errors.New("the host is another account now")
-
-// RunAs is Run, but fails if the connection is to another account.
-func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
-	c, err := h.current()
-	if err != nil {
-		return Result{}, err
-	}
-	if c.identity != account {
-		return Result{}, fmt.Errorf("%s: %w: %s, not %s", h.label(), ErrOtherAccount, c.identity, account)
-	}
-	return c.runNamed(ctx, h.label(), command, stdin)
-}
 
 func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, error) {
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
 	for {
-		slot := c.sessions.Acquire(ctx, c.done)
+		slot := c.slots.Acquire(ctx, c.done)
 		if slot == nil {
 			if ctx.Err() != nil {
 				return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
@@ -85,7 +56,7 @@ type execution struct {
 }
 
 // execute runs a command, and closes its session if ctx ends first.
-func (c *conn) execute(ctx context.Context, slot *sessions.Slot, command string, stdin []byte) (x execution, err error) {
+func (c *conn) execute(ctx context.Context, slot *channels.Slot, command string, stdin []byte) (x execution, err error) {
 	defer func() {
 		// An ssh program opens the session only together with the command, so a refusal can
 		// come late.
@@ -120,14 +91,14 @@ func (c *conn) execute(ctx context.Context, slot *sessions.Slot, command string,
 // endSession gives a slot back whose session we closed. After the last one that the host
 // allows, it first waits for the reply to a request: OpenSSH counts a session until it has
 // processed its end, and refuses one that is opened right behind.
-func (c *conn) endSession(slot *sessions.Slot) {
+func (c *conn) endSession(slot *channels.Slot) {
 	if c.master != nil || !slot.IsLast() {
 		slot.Release()
 		return
 	}
 	release := sync.OnceFunc(slot.Release)
 	if !c.spawn(func() {
-		late := time.AfterFunc(sessions.Lag, release)
+		late := time.AfterFunc(channels.Lag, release)
 		defer late.Stop()
 		_, _ = c.roundTrip()
 		release()
@@ -173,3 +144,161 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 	}
 	return l.kept.Write(p)
 }
+
+// ErrReplaced says that another connection took the place of the one that a stream is on.
+var ErrReplaced = errors.New("another connection took its place")
+
+// Stream is a command's standard input and output as a connection.
+type Stream struct {
+	programPipes
+	conn    *conn
+	session *ssh.Session
+	in      io.WriteCloser
+	out     *bufio.Reader
+	stderr  *stderrBuffer
+	exited  chan struct{}
+	status  int
+	err     error // why there is no status
+	wait    channelWait
+}
+
+// stream starts a command that carries a connection, and sends it its first line. It
+// waits for a session, and leaves some for commands.
+func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error) {
+	slot, err := c.slots.AcquireForStream(ctx, c.done)
+	if err != nil {
+		return nil, c.orDown(err)
+	}
+	return open(ctx, c, func() (*Stream, error) {
+		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
+		err := s.begin(command, line)
+		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
+			slot.Refused()
+			return nil, failure.OfCommand(fmt.Errorf("the host allows no more sessions: %w", api.RemoteError(err)))
+		}
+		if err != nil {
+			slot.Release()
+			return nil, err
+		}
+		slot.Accepted()
+		c.wg.Go(func() {
+			defer slot.Release()
+			s.status, s.err = exitStatus(s.session.Wait())
+			s.stderr.end()
+			close(s.exited)
+			_ = s.session.Close()
+		})
+		return s, nil
+	}, closeLate[*Stream])
+}
+
+// begin starts the command, and sends it its first line.
+func (s *Stream) begin(command, line string) (err error) {
+	if s.session, err = s.conn.client.NewSession(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.session.Close()
+		}
+	}()
+	if s.in, err = s.session.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := s.session.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	s.out, s.session.Stderr = bufio.NewReader(out), s.stderr
+	if err := s.session.Start(command); err != nil {
+		return fmt.Errorf("running a command: %w", err)
+	}
+	_, _ = io.WriteString(s.in, line+"\n") // if the command has ended, it says why
+	return nil
+}
+
+// Read implements net.Conn. It returns io.EOF only if the command succeeded.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.out.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	<-s.exited
+	switch {
+	case s.err != nil:
+		return n, s.err
+	case s.status != 0:
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.stderr.text())
+	}
+	return n, io.EOF
+}
+
+// Write implements net.Conn.
+func (s *Stream) Write(p []byte) (int, error) { return s.in.Write(p) }
+
+// CloseWrite closes the command's input.
+func (s *Stream) CloseWrite() error { return s.in.Close() }
+
+// Close closes the session, which is the only way to end a command that every server
+// has. It does not close the command's input before: x/crypto does not allow that during
+// a Write.
+func (s *Stream) Close() error {
+	_ = s.session.Close()
+	s.wait.ended()
+	return nil
+}
+
+// ReadLine reads a line of the command's output, which is not longer than most.
+func (s *Stream) ReadLine(most int) (string, error) { return api.ReadLine(s.out, most) }
+
+// Exited is closed once the command has ended.
+func (s *Stream) Exited() <-chan struct{} { return s.exited }
+
+// Status is the exit status of a command that has ended; the error is why there is none.
+func (s *Stream) Status() (int, error) { return s.status, s.err }
+
+// Stderr is what the command printed on standard error, from the end.
+func (s *Stream) Stderr() string { return s.stderr.raw() }
+
+// StderrText is the last lines of that for people, without debug messages.
+func (s *Stream) StderrText() api.RemoteText { return s.stderr.text() }
+
+// AwaitStderr waits for words on standard error, and reports whether they came before the
+// end.
+func (s *Stream) AwaitStderr(words string) bool { return s.stderr.await(words) }
+
+// Await calls f, and returns early when ctx ends or the connection does not respond.
+func (s *Stream) Await(ctx context.Context, f func() error) error {
+	_, err := open(ctx, s.conn, func() (struct{}, error) { return struct{}{}, f() }, func(struct{}) {})
+	return err
+}
+
+// Lost is api.ErrDown with the reason once the connection that the stream is on has ended.
+func (s *Stream) Lost() error {
+	if !s.conn.ended() {
+		return nil
+	}
+	return s.conn.downError()
+}
+
+// Check says why nothing new is opened over the stream: its connection does not respond
+// now, or it was replaced (ErrReplaced).
+func (s *Stream) Check() error {
+	switch s.conn.worst() {
+	case standingAside:
+		return errAside
+	case standingReplaced:
+		return ErrReplaced
+	case standingUsed:
+	}
+	return nil
+}
+
+// LastHeard is when something last came over the connection that the stream is on.
+func (s *Stream) LastHeard() time.Time {
+	last, _ := s.conn.wire.heard()
+	return last
+}
+
+// CountAsClient counts the stream among the channels of clients until it is closed.
+func (s *Stream) CountAsClient() { s.wait.opened() }

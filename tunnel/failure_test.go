@@ -17,28 +17,26 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
-	for class, want := range map[failure.Class]api.HostState{
-		failure.Unknown:    api.HostWaiting,
-		failure.Passing:    api.HostWaiting,
-		failure.ClosedPort: api.HostWaiting,
-		failure.Banned:     api.HostWaiting, // for logins of others
-		failure.Refused:    api.HostBlocked, // in front of a person, at once
-		failure.NeedsUser:  api.HostNeedsLogin,
-		failure.Permanent:  api.HostBlocked,
-	} {
-		for _, code := range []api.Code{api.CodeUnreachable, api.CodeAuth, api.CodeConfig, api.CodeNeedsPerson, api.CodeFailed} {
-			t.Run(fmt.Sprintf("%d/%s", class, code), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+func TestFailure(t *testing.T) {
+	t.Run("its class alone decides what follows", func(t *testing.T) {
+		for class, want := range map[failure.Class]api.HostState{
+			failure.Unknown:    api.HostWaiting,
+			failure.Passing:    api.HostWaiting,
+			failure.ClosedPort: api.HostWaiting,
+			failure.Banned:     api.HostWaiting, // for logins of others
+			failure.Refused:    api.HostBlocked, // in front of a person, at once
+			failure.NeedsUser:  api.HostNeedsLogin,
+			failure.Permanent:  api.HostBlocked,
+		} {
+			for _, code := range []api.Code{api.CodeUnreachable, api.CodeAuth, api.CodeConfig, api.CodeNeedsPerson, api.CodeFailed} {
+				t.Run(fmt.Sprintf("%d/%s", class, code), simulated(func(t *testing.T) {
 					b, _ := keyed(t)
 					tries := 0
 					b.resolve = func(context.Context, string) (sshconfig.Settings, error) {
 						tries++
 						return sshconfig.Settings{}, &api.Error{Code: code, Message: "no", Err: class.Wrap(errors.New("no"))}
 					}
-					b.serve(t)
-					h := b.Host("login")
-					h.Up()
+					h := b.begin(t, "login")
 					synctest.Wait()
 					if got := h.Status().State; got != want {
 						t.Errorf("the host is %s, want %s", got, want)
@@ -48,27 +46,26 @@ func TestTheClassOfAFailureAloneDecidesWhatFollows(t *testing.T) {
 					if again := tries > 1; again != (want == api.HostWaiting) {
 						t.Errorf("%d tries after the network's return", tries)
 					}
-				})
-			})
+				}))
+			}
 		}
-	}
-}
-
-func TestAFailureOfNoKnownClassIsARefusalOnceALoginWasBegun(t *testing.T) {
-	strange := &api.Error{Code: api.CodeUnreachable, Message: "strange"}
-	if got := newAttempt(&Host{}).classOf(strange); got != failure.Passing {
-		t.Errorf("before a login: %d", got)
-	}
-	if got := attemptOf(&Host{}, func(a *attempt) { a.loginAt = time.Now() }).classOf(strange); got != failure.Refused {
-		t.Errorf("after a login was begun: %d", got)
-	}
-	known := &api.Error{Message: "known", Err: failure.Passing.Wrap(strange)}
-	if got := attemptOf(&Host{}, func(a *attempt) { a.loginAt = time.Now() }).classOf(known); got != failure.Passing {
-		t.Errorf("known to pass: %d", got)
-	}
-	if got := failure.Of(viaError("hop", failure.Refused.Wrap(errors.New("no")))); got != failure.Refused {
-		t.Errorf("a hop's failure at its user: %d", got)
-	}
+	})
+	t.Run("of no known class is a refusal once a login was begun", func(t *testing.T) {
+		strange := &api.Error{Code: api.CodeUnreachable, Message: "strange"}
+		if got := newAttempt(&Host{}).classOf(strange); got != failure.Passing {
+			t.Errorf("before a login: %d", got)
+		}
+		if got := attemptOf(&Host{}, func(a *attempt) { a.loginAt = time.Now() }).classOf(strange); got != failure.Refused {
+			t.Errorf("after a login was begun: %d", got)
+		}
+		known := &api.Error{Message: "known", Err: failure.Passing.Wrap(strange)}
+		if got := attemptOf(&Host{}, func(a *attempt) { a.loginAt = time.Now() }).classOf(known); got != failure.Passing {
+			t.Errorf("known to pass: %d", got)
+		}
+		if got := failure.Of(viaError("hop", failure.Refused.Wrap(errors.New("no")))); got != failure.Refused {
+			t.Errorf("a hop's failure at its user: %d", got)
+		}
+	})
 }
 
 // TestLoginClass ends a login by key in each of its moments and on each route, and checks who is
@@ -91,32 +88,30 @@ func TestLoginClass(t *testing.T) {
 	} {
 		for _, route := range tt.routes {
 			for when, want := range map[string]failure.Class{"offered": tt.offered, "signed": tt.signed} {
-				t.Run(name+"/"+route+"/"+when, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-						server, carrier := servers["inner"], servers["outer"]
-						if route == "direct" {
-							server = carrier
-						} else {
-							b.up(t, "outer")
+				t.Run(name+"/"+route+"/"+when, simulated(func(t *testing.T) {
+					b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+					server, carrier := servers["inner"], servers["outer"]
+					if route == "direct" {
+						server = carrier
+					} else {
+						b.up(t, "outer")
+					}
+					fail := func() (*ssh.Permissions, error) {
+						tt.fault(server, carrier)
+						time.Sleep(time.Second) // the client notices
+						return nil, errors.New("no")
+					}
+					if when == "offered" {
+						server.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return fail() }
+					} else {
+						server.Config.VerifiedPublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey, *ssh.Permissions, string) (*ssh.Permissions, error) {
+							return fail()
 						}
-						fail := func() (*ssh.Permissions, error) {
-							tt.fault(server, carrier)
-							time.Sleep(time.Second) // the client notices
-							return nil, errors.New("no")
-						}
-						if when == "offered" {
-							server.Config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return fail() }
-						} else {
-							server.Config.VerifiedPublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey, *ssh.Permissions, string) (*ssh.Permissions, error) {
-								return fail()
-							}
-						}
-						if got, err := loginClass(t, b, route); got != want {
-							t.Errorf("class %d, want %d: %v", got, want, err)
-						}
-					})
-				})
+					}
+					if got, err := loginClass(t, b, route); got != want {
+						t.Errorf("class %d, want %d: %v", got, want, err)
+					}
+				}))
 			}
 		}
 	}

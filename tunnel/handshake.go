@@ -173,21 +173,22 @@ func (t *attempt) explain(login *login, err error) *api.Error {
 	address := t.settings.Address()
 	greeting := t.wire.badGreeting()
 	negotiation, disagree := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+	expired, ofPerson := t.ask.timeout.expired()
 	if proxy, ok := errors.AsType[*proxyError](greeting); ok && proxy.class() == failure.Refused {
 		t.loginAt = time.Now()
 	}
 	switch {
 	case t.ask.denied != nil:
 		return t.ask.denied
-	case t.ask.timeout.expired() && !t.wire.greeted.Load() && t.settings.ProxyCommand != "":
+	case expired && !t.wire.greeted.Load() && t.settings.ProxyCommand != "":
 		return silentProxy(address, t.bannerLimit(), greeting)
-	case t.ask.timeout.expired() && !t.wire.greeted.Load():
+	case expired && !t.wire.greeted.Load():
 		return notSSH(address, errSilent)
 	case greeting != nil:
 		return notSSH(address, greeting)
-	case t.ask.timeout.expiredForPerson():
+	case ofPerson:
 		return t.ask.unconfirmed(err)
-	case t.ask.timeout.expired():
+	case expired:
 		return t.interrupted(login, fmt.Errorf("no answer within %s", api.DurationText(t.pool.o.Limits.HandshakeTimeout)))
 	case login.lost != nil:
 		return t.interrupted(login, login.lost)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -47,31 +48,6 @@ type Hop struct {
 func newHop(login *Host, names []string) *Hop {
 	h := newHost(login.pool, login.name+","+names[0], login.name)
 	return &Hop{login: login, names: names, host: h, lock: ctxtime.NewMutex()}
-}
-
-// Node is the hop to a node, or to user@node, for one stream until release is called. Streams share
-// it, and its connection ends some time after the last of them (Limits.NodeIdle).
-func (h *Host) Node(name string) (n *Hop, release func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n = h.nodes[name]
-	if n == nil {
-		user, node, named := strings.Cut(name, "@")
-		if !named {
-			user, node = "", name
-		}
-		n = newHop(h, []string{node})
-		n.user, n.idle = user, time.AfterFunc(0, n.closeUnused)
-		h.nodes[name] = n
-	}
-	n.streams++
-	n.idle.Stop()
-	return n, sync.OnceFunc(func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		n.streams--
-		n.idle.Reset(h.pool.o.Limits.NodeIdle)
-	})
 }
 
 func (n *Hop) closeUnused() {
@@ -149,7 +125,8 @@ func (n *Hop) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.openChannel(ctx, kind, payload)
+	o, err := c.openChannel(ctx, kind, payload)
+	return o.Channel, o.requests, err
 }
 
 // connection is the live one, or a new one.
@@ -280,14 +257,9 @@ func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string
 	return known, nil
 }
 
+// union is a, and what only b has.
 func union(a, b []string) []string {
-	all := slices.Clone(a)
-	for _, x := range b {
-		if !slices.Contains(all, x) {
-			all = append(all, x)
-		}
-	}
-	return all
+	return append(slices.Clone(a), slices.DeleteFunc(slices.Clone(b), func(x string) bool { return slices.Contains(a, x) })...)
 }
 
 // clusterKeys writes to a file what ssh on the host knows about the node's key, if it tells.
@@ -315,28 +287,27 @@ func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (*channelCon
 		raw *channelConn
 		err error
 	}
-	answers := make(chan answer, len(names))
+	answers := make(chan answer)
 	dialing, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	defer func() {
-		cancel()
-		wg.Wait()
-		close(answers)
-		for a := range answers {
-			if a.err == nil {
-				_ = a.raw.Close() // another name was faster
+	defer wg.Wait()
+	defer cancel()
+	dial := func(name string) {
+		raw, err := n.dialName(dialing, net.JoinHostPort(name, strconv.Itoa(s.Port)))
+		select {
+		case answers <- answer{raw, err}:
+		case <-dialing.Done():
+			if err == nil {
+				_ = raw.Close() // another name was faster
 			}
 		}
-	}()
+	}
 	var first error
 	for next, open := 0, 0; ; {
 		var soon <-chan time.Time
 		if next < len(names) {
 			name := names[next]
-			wg.Go(func() {
-				raw, err := n.dialName(dialing, net.JoinHostPort(name, strconv.Itoa(s.Port)))
-				answers <- answer{raw, err}
-			})
+			wg.Go(func() { dial(name) })
 			next, open = next+1, open+1
 			soon = time.After(nextNameAfter)
 		}
@@ -352,12 +323,13 @@ func (n *Hop) dialFirst(ctx context.Context, s *sshconfig.Settings) (*channelCon
 				return nil, a.err
 			case errors.Is(a.err, api.ErrProhibited):
 				return nil, n.Failure(failure.Permanent.Wrap(a.err))
-			case first == nil:
-				first = a.err
 			}
+			first = cmp.Or(first, a.err)
 			if open == 0 && next == len(names) {
 				return nil, n.Failure(failure.Passing.Wrap(first))
 			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -367,16 +339,43 @@ func (n *Hop) dialName(ctx context.Context, address string) (*channelConn, error
 	limit := n.login.pool.o.Limits.NodeDial
 	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	c, err := n.login.current()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := c.dialHop(dialing, "tcp", address)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", n.login.label(), err)
-	}
+	raw, err := onConnection(n.login, func(c *conn) (*channelConn, error) { return c.dialHop(dialing, "tcp", address) })
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not respond within %s", address, api.DurationText(limit))
 	}
 	return raw, err
 }
+
+// Link is what package node needs of a host, to get onto a compute node behind it.
+type Link struct{ host *Host }
+
+// Label is the host's name in messages.
+func (l Link) Label() string { return l.host.label() }
+
+// Limits are those of the host's pool.
+func (l Link) Limits() *Limits { return &l.host.pool.o.Limits }
+
+// Log is the host's log.
+func (l Link) Log() *slog.Logger { return l.host.log }
+
+// Changed is closed at the next change of the host's state: its connection may be another.
+func (l Link) Changed() <-chan struct{} { return l.host.Changed() }
+
+// Start starts a command on the host that carries a connection, and sends it its first
+// line. Its error is a *failure.RouteError if the host carries no streams.
+func (l Link) Start(ctx context.Context, command, line string) (*Stream, error) {
+	c, err := l.host.current()
+	if err != nil {
+		return nil, err
+	}
+	return c.stream(ctx, command, line)
+}
+
+// OpenChannel opens a channel on the host; see [Host.OpenChannel].
+func (l Link) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	return l.host.OpenChannel(ctx, kind, payload)
+}
+
+// Hop is our own SSH connection through the host to a node by one of its names, the
+// likeliest first. It dials nothing.
+func (l Link) Hop(names []string) *Hop { return newHop(l.host, names) }

@@ -5,85 +5,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
-	"tunctl/tunnel/sshconfig"
 )
 
 // Host is a login node: whether it is wanted, and its connection.
 type Host struct {
-	pool *Pool
-	name string
-	log  *slog.Logger
-
-	behind string // the login node before this compute node; "": this is no compute node
-
-	woken chan struct{} // receives after wake: what decides about the next action changed
+	pool   *Pool
+	behind string        // the login node before this compute node; "": this is no compute node
+	woken  chan struct{} // receives after wake: what decides about the next action changed
 
 	// sshOnlyWhy is why only the ssh program can log in, learnt from the server's methods.
 	// Only the host's tries use it, one at a time.
 	sshOnlyWhy string
 
-	mu        sync.Mutex
-	facts     facts
-	view      api.Host
-	used      sshconfig.Settings // those of the last try, and so of the live connection
-	identity  string             // that they lead to; see Pool.identity
-	demand    demand
-	conns     connections
-	nodes     map[string]*Hop // those that streams go to
-	cancel    context.CancelFunc
-	handshake *handshake // that is under way; nil: none
-	// outdated: the live connection's settings differ from the config. recheckDue: compare
-	// them once the try under way has ended.
-	outdated, recheckDue bool
-	changed              chan struct{}
-}
-
-// demand is who wants a host. The host's lock guards it.
-type demand struct {
-	asked bool             // Up or Want was called, and Down was not called since
-	users map[*Host]string // the hosts that go through this one, or share the connection of that identity
-}
-
-func (d *demand) userNames() (names []string) {
-	for user := range d.users {
-		names = append(names, user.name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// keepSharers drops the users that share a connection of another identity, and reports
-// whether there were any.
-func (d *demand) keepSharers(identity string) (dropped bool) {
-	before := len(d.users)
-	maps.DeleteFunc(d.users, func(_ *Host, shared string) bool { return shared != "" && shared != identity })
-	return len(d.users) < before
+	mu sync.Mutex
+	hostState
+	nodes      map[string]*Hop // those that streams go to
+	cancel     context.CancelFunc
+	handshake  *handshake // that is under way; nil: none
+	recheckDue bool       // compare the settings once the try under way has ended
 }
 
 // newHost makes a host; behind is the login node before a compute node, or "".
 func newHost(p *Pool, name, behind string) *Host {
-	return &Host{
-		pool: p, name: name, behind: behind,
-		log:     p.o.Log.With("host", api.HostLabel(name)),
-		woken:   make(chan struct{}, 1),
-		demand:  demand{users: map[*Host]string{}},
+	h := &Host{pool: p, behind: behind, woken: make(chan struct{}, 1), nodes: map[string]*Hop{}}
+	h.hostState = hostState{
+		name: name, log: p.o.Log.With("host", api.HostLabel(name)), limits: &p.o.Limits, publish: p.enqueue,
 		conns:   connections{aside: map[*conn]bool{}},
-		nodes:   map[string]*Hop{},
 		changed: make(chan struct{}),
 		view:    api.Host{Alias: name, State: api.HostDown, IdentityFiles: []string{}, Via: []string{}},
 	}
+	if behind != "" {
+		h.publish = func(api.Host) {}
+	}
+	return h
 }
-
-// label is the host's name in messages.
-func (h *Host) label() string { return api.HostLabel(h.name) }
 
 // Up says that a person wants the host now. It is tried at once, and may ask questions.
 func (h *Host) Up() { h.UpFor("") }
@@ -92,7 +58,7 @@ func (h *Host) Up() { h.UpFor("") }
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked = true
+	h.facts.asked = true
 	h.attendLocked(client)
 }
 
@@ -114,7 +80,7 @@ func (h *Host) attendLocked(client string) {
 func (h *Host) Want() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked = true
+	h.facts.asked = true
 	h.facts.wanted = true
 	h.enterLocked()
 	h.wake()
@@ -123,27 +89,23 @@ func (h *Host) Want() {
 // Down disconnects the host, with the compute nodes behind it. It returns the other hosts
 // that still use the connection, which stays up until they are down too.
 func (h *Host) Down() (usedBy []string) {
-	for _, user := range h.usersNow() {
+	for _, user := range h.pool.sharing.usersOf(h) {
 		if !user.wanted() {
 			h.removeUser(user) // its own goroutine is about to do so
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.demand.asked = false
+	h.facts.asked = false
 	h.unwantLocked()
 	if !h.facts.wanted {
 		h.conns.ended = h.facts.live
 		return nil
 	}
-	return h.demand.userNames()
-}
-
-// usersNow are the hosts that jump through this one, or share its connection.
-func (h *Host) usersNow() []*Host {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.demand.users))
+	for _, user := range h.pool.sharing.usersOf(h) {
+		usedBy = append(usedBy, user.name)
+	}
+	return usedBy
 }
 
 func (h *Host) wanted() bool {
@@ -155,7 +117,7 @@ func (h *Host) wanted() bool {
 // unwantLocked ends the try under way and the connection, unless somebody asked for the
 // host or another host uses it.
 func (h *Host) unwantLocked() {
-	if h.demand.asked || len(h.demand.users) > 0 {
+	if h.facts.asked || len(h.pool.sharing.usersOf(h)) > 0 {
 		return
 	}
 	f := &h.facts
@@ -210,20 +172,51 @@ func (h *Host) networkChanged() {
 	h.wake()
 }
 
+// recheckSettings compares the settings in use with the current ones.
+func (h *Host) recheckSettings(ctx context.Context) {
+	h.mu.Lock()
+	concerned := h.facts.wanted || h.facts.live != nil
+	h.mu.Unlock()
+	if !concerned {
+		return
+	}
+	now, err := h.pool.Settings(ctx, h.name)
+	identity := ""
+	if err == nil {
+		identity, err = h.pool.identity(ctx, &now, h.name)
+	}
+	if err != nil {
+		h.log.Debug("the settings cannot be read after a reload", "err", err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := &h.facts
+	same := now.SameDial(h.used)
+	switch {
+	case f.trying != "":
+		h.recheckDue = true // after the try
+		return
+	case f.live != nil:
+		h.outdated = !same
+	case !same:
+		f.tries.ForgetFailures()
+		if stop := f.tries.Stop; stop != nil && (stop.Why.Code == api.CodeConfig || identity != h.identity) {
+			f.tries.Stop = nil // it was about other settings
+		}
+		if identity != h.identity {
+			f.tries.ForgetLogins()
+		}
+		h.wake()
+	}
+	h.enterLocked()
+}
+
 // Status is the host's current state.
 func (h *Host) Status() api.Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.statusLocked()
-}
-
-// statusLocked is the view with the sessions in use, which change all the time.
-func (h *Host) statusLocked() api.Host {
-	v := h.view
-	if c := h.facts.live; c != nil {
-		v.Channels, v.MaxChannels = c.sessions.InUse()
-	}
-	return v
 }
 
 // Changed is closed at the next change of the host's status.
@@ -240,27 +233,21 @@ const triesBeforeUnreachable = 2
 // person can change that or, while a person waits, after the first failed tries. Other
 // temporary failures do not end it: it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
-	return h.await(ctx, nil, func(f *facts) *api.Error {
-		if f.tries.Failures >= triesBeforeUnreachable && f.tries.IsAttended(time.Now()) {
-			return f.failure
-		}
-		return nil
-	})
+	return h.await(ctx, nil)
 }
 
-// await returns when the host is connected or has stopped trying, or when impatient,
-// called between tries, returns an error. If user is set, await ends once that host no
-// longer uses this one.
-func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *api.Error) error {
+// await is Await for another host that uses this one, if user is set. It then ends with the first
+// failed try, and once that host no longer uses this one.
+func (h *Host) await(ctx context.Context, user *Host) error {
 	if user != nil {
 		defer user.setAsking("", nil)
 	}
 	for {
 		h.mu.Lock()
 		f, ended, changed := h.facts, h.conns.ended, h.changed
-		_, uses := h.demand.users[user]
+		uses := user == nil || slices.Contains(h.pool.sharing.usersOf(h), user)
 		h.mu.Unlock()
-		if user != nil && !uses {
+		if !uses {
 			return errIdentityChanged
 		}
 		if user != nil {
@@ -276,8 +263,10 @@ func (h *Host) await(ctx context.Context, user *Host, impatient func(*facts) *ap
 			if f.tries.Stop != nil {
 				return f.tries.Stop.Why
 			}
-			if err := impatient(&f); err != nil {
-				return err
+			impatient := user != nil && f.tries.Failures > 0
+			impatient = impatient || f.tries.Failures >= triesBeforeUnreachable && f.tries.IsAttended(time.Now())
+			if impatient && f.failure != nil {
+				return f.failure
 			}
 		}
 		select {
@@ -310,4 +299,91 @@ func (h *Host) current() (*conn, error) {
 		return nil, fmt.Errorf("%s: %w: %s", h.label(), api.ErrDown, h.view.Cause)
 	}
 	return nil, fmt.Errorf("%s: %w", h.label(), api.ErrDown)
+}
+
+// onConnection has use use the live connection. Its errors name the host.
+func onConnection[T any](h *Host, use func(*conn) (T, error)) (result T, err error) {
+	c, err := h.current()
+	if err != nil {
+		return result, err
+	}
+	used, err := use(c)
+	if err != nil {
+		return result, fmt.Errorf("%s: %w", h.label(), err)
+	}
+	return used, nil
+}
+
+// Dial connects to an address as the host sees it; network is "tcp", or "unix" for a
+// socket there. The connection has CloseWrite and no deadlines. Errors wrap api.ErrDown,
+// api.ErrRefused or api.ErrProhibited where one applies.
+func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return onConnection(h, func(c *conn) (net.Conn, error) { return c.dial(ctx, network, address) })
+}
+
+// Listen makes the host listen at an address. The listener ends with the connection.
+func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	return onConnection(h, func(c *conn) (net.Listener, error) { return c.listen(ctx, network, address) })
+}
+
+// OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
+// connection, for a person's shell or copy that shares it. A "session" waits for one of
+// the sessions that the host allows. The caller closes the channel and reads its
+// requests. An *ssh.OpenChannelError is the host's own refusal.
+func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
+	o, err := onConnection(h, func(c *conn) (opened, error) { return c.openChannel(ctx, kind, payload) })
+	return o.Channel, o.requests, err
+}
+
+// Run runs a command on the host and waits for its end. When ctx ends it closes the
+// channel, which is the only way to end a command that every server has. It waits for
+// one of the sessions that the host allows. A command that failed is no error.
+func (h *Host) Run(ctx context.Context, command string, stdin []byte) (Result, error) {
+	return onConnection(h, func(c *conn) (Result, error) { return c.run(ctx, command, stdin) })
+}
+
+// RunAs is Run, but fails if the connection is to another account.
+func (h *Host) RunAs(ctx context.Context, account, command string, stdin []byte) (Result, error) {
+	return onConnection(h, func(c *conn) (Result, error) {
+		if c.identity != account {
+			return Result{}, fmt.Errorf("%w: %s, not %s", ErrOtherAccount, c.identity, account)
+		}
+		return c.run(ctx, command, stdin)
+	})
+}
+
+// Node is the hop to a node, or to user@node, for one stream until release is called. Streams share
+// it, and its connection ends some time after the last of them (Limits.NodeIdle).
+func (h *Host) Node(name string) (n *Hop, release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = h.nodes[name]
+	if n == nil {
+		user, node, named := strings.Cut(name, "@")
+		if !named {
+			user, node = "", name
+		}
+		n = newHop(h, []string{node})
+		n.user, n.idle = user, time.AfterFunc(0, n.closeUnused)
+		h.nodes[name] = n
+	}
+	n.streams++
+	n.idle.Stop()
+	return n, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		n.streams--
+		n.idle.Reset(h.pool.o.Limits.NodeIdle)
+	})
+}
+
+// Link is the way through the host, whatever its connection is at the moment.
+func (h *Host) Link() Link { return Link{h} }
+
+// Account is user@address of the live connection, or of the last try, and the way there;
+// "" before the first.
+func (h *Host) Account() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.identity
 }

@@ -14,15 +14,20 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/tunnel/sshconfig"
 )
 
 // keyed is a bench with one host "login" that lets a key file in.
-func keyed(t *testing.T) (*bench, *sshtest.Server) {
+func keyed(t *testing.T, set ...func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
 	t.Helper()
 	path, public := sshtest.NewKeyFile(t)
 	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	b := newBench(t, s, withKeys(path))
-	return b, s
+	return newBench(t, s, func(x *sshconfig.Settings) {
+		x.IdentityFiles = []string{path}
+		for _, change := range set {
+			change(x)
+		}
+	}), s
 }
 
 func codeOf(err error) api.Code {
@@ -48,8 +53,8 @@ func mustUp(t testing.TB, h *Host) {
 	mustConnect(t, h)
 }
 
-func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestHost(t *testing.T) {
+	t.Run("a key logs in, and the login node is known", simulated(func(t *testing.T) {
 		b, _ := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
@@ -71,11 +76,8 @@ func TestAKeyLogsInAndTheLoginNodeIsKnown(t *testing.T) {
 		if q := b.person.questions(); len(q) > 0 {
 			t.Errorf("asked %v", q)
 		}
-	})
-}
-
-func TestADroppedConnectionComesBackByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("comes back by itself after a drop", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h := b.up(t, "login")
 		time.Sleep(time.Hour)
@@ -83,11 +85,8 @@ func TestADroppedConnectionComesBackByItself(t *testing.T) {
 		synctest.Wait()
 		mustConnect(t, h)
 		s.WantLogins(t, 2)
-	})
-}
-
-func TestAStatusHasTheSessionsInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("its status has the sessions in use", simulated(func(t *testing.T) {
 		b, _ := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
@@ -117,11 +116,8 @@ func TestAStatusHasTheSessionsInUse(t *testing.T) {
 		<-done
 		synctest.Wait()
 		check("after it", 0, most)
-	})
-}
-
-func TestRunGivesOutputAndStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("Run gives output and status", simulated(func(t *testing.T) {
 		b, _ := keyed(t)
 		b.serve(t)
 		h := b.Host("login")
@@ -145,11 +141,8 @@ func TestRunGivesOutputAndStatus(t *testing.T) {
 		if _, err := h.Run(ctx, "sleep", nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("sleep: %v", err)
 		}
-	})
-}
-
-func TestDialNamesTheKindOfFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("Dial names the kind of failure", simulated(func(t *testing.T) {
 		b, _ := keyed(t)
 		h := b.up(t, "login")
 		c := sshtest.DialEcho(t, h)
@@ -167,11 +160,8 @@ func TestDialNamesTheKindOfFailure(t *testing.T) {
 		if _, err := h.Dial(t.Context(), "tcp", "elsewhere:1"); !errors.Is(err, api.ErrProhibited) {
 			t.Errorf("prohibited: %v", err)
 		}
-	})
-}
-
-func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a frozen server is found dead and every caller released", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h := b.up(t, "login")
 		time.Sleep(10 * time.Minute)
@@ -185,11 +175,8 @@ func TestAFrozenServerIsFoundDeadAndEveryCallerReleased(t *testing.T) {
 		}
 		s.Pause(false)
 		mustConnect(t, h)
-	})
-}
-
-func TestAStallOfSecondsDropsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a stall of seconds drops nothing", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		b.up(t, "login")
 		for range 100 {
@@ -199,11 +186,8 @@ func TestAStallOfSecondsDropsNothing(t *testing.T) {
 			time.Sleep(17 * time.Second)
 		}
 		s.WantLogins(t, 1)
-	})
-}
-
-func TestDownDisconnectsAndStaysDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("Down disconnects and stays down", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h := b.up(t, "login")
 		h.Down()
@@ -212,16 +196,11 @@ func TestDownDisconnectsAndStaysDown(t *testing.T) {
 			t.Errorf("state = %q", got)
 		}
 		s.WantLogins(t, 1)
-	})
-}
-
-func TestDownDuringATryEndsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("Down during a try ends it", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		s.Set(func(s *sshtest.Server) { s.Silent = true })
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		time.Sleep(time.Second)
 		start := time.Now()
 		h.Down()
@@ -229,27 +208,22 @@ func TestDownDuringATryEndsIt(t *testing.T) {
 		if h.Status().State != api.HostDown || time.Since(start) > 0 {
 			t.Errorf("%+v after %v", h.Status(), time.Since(start))
 		}
-	})
-}
-
-func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
-	for name, test := range map[string]struct {
-		fault func(*sshtest.Server)
-		says  string
-	}{
-		"an open port that says nothing": {func(s *sshtest.Server) { s.Silent = true }, "the server sent no banner"},
-		"a web page":                     {func(s *sshtest.Server) { s.Greeting = "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n" }, "HTTP/1.1 302"},
-		"a bare page":                    {func(s *sshtest.Server) { s.Greeting = "<html>log in</html>" }, "<html>"},
-		"a closed port":                  {func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED }, "refused the connection"},
-		"an early end":                   {func(s *sshtest.Server) { s.Greeting = "Exceeded MaxStartups\r\n" }, "Exceeded MaxStartups"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("what is no SSH server is named and not logged in to", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			fault func(*sshtest.Server)
+			says  string
+		}{
+			"an open port that says nothing": {func(s *sshtest.Server) { s.Silent = true }, "the server sent no banner"},
+			"a web page":                     {func(s *sshtest.Server) { s.Greeting = "HTTP/1.1 302 Found\r\nLocation: http://portal/\r\n\r\n" }, "HTTP/1.1 302"},
+			"a bare page":                    {func(s *sshtest.Server) { s.Greeting = "<html>log in</html>" }, "<html>"},
+			"a closed port":                  {func(s *sshtest.Server) { s.Refuse = syscall.ECONNREFUSED }, "refused the connection"},
+			"an early end":                   {func(s *sshtest.Server) { s.Greeting = "Exceeded MaxStartups\r\n" }, "Exceeded MaxStartups"},
+		} {
+			t.Run(name, simulated(func(t *testing.T) {
 				b, s := keyed(t)
 				s.Set(test.fault)
-				b.serve(t)
-				h := b.Host("login")
-				h.Up()
+				h := b.begin(t, "login")
 				start := time.Now()
 				err := h.Await(t.Context())
 				if codeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), test.says) {
@@ -261,13 +235,10 @@ func TestWhatIsNoSSHServerIsNamedAndNotLoggedInTo(t *testing.T) {
 				s.WantLogins(t, 0)
 				s.Set(func(s *sshtest.Server) { s.Silent, s.Greeting, s.Refuse = false, "", nil })
 				mustUp(t, h)
-			})
-		})
-	}
-}
-
-func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+			}))
+		}
+	})
+	t.Run("a login in two steps asks the user for the second", simulated(func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
 		s := sshtest.NewServer(t, twoStep(public, "123456"))
 		b := newBench(t, s, withKeys(path))
@@ -290,7 +261,7 @@ func TestTwoStepLoginAsksTheSecondStepOfAPerson(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		s.WantLogins(t, 1)
-	})
+	}))
 }
 
 // twoStep wants a key, then a menu and a code, as Duo does.

@@ -35,8 +35,8 @@ func chain(t *testing.T, jump map[string][]string, outer sshtest.Login) (*bench,
 	return b, servers
 }
 
-func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestJump(t *testing.T) {
+	t.Run("a chain is made of shared, kept hosts", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer", "middle"}, "middle": {"outer"}}, nil)
 		b.serve(t)
 		inner, middle := b.Host("inner"), b.Host("middle")
@@ -61,11 +61,8 @@ func TestAJumpChainIsMadeOfSharedKeptHosts(t *testing.T) {
 				t.Errorf("%s is %s after all who went through it are down", h.Alias, h.State)
 			}
 		}
-	})
-}
-
-func TestALogoutFromAHopSaysWhoGoesThroughIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a logout from a hop says who goes through it", simulated(func(t *testing.T) {
 		b, _ := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		b.serve(t)
 		inner, outer := b.Host("inner"), b.Host("outer")
@@ -87,11 +84,8 @@ func TestALogoutFromAHopSaysWhoGoesThroughIt(t *testing.T) {
 		if got := outer.Status().State; got != api.HostDown {
 			t.Errorf("without a user it is %s", got)
 		}
-	})
-}
-
-func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a lost hop takes its users along, and all come back", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		h := b.up(t, "inner")
 		time.Sleep(time.Hour)
@@ -101,11 +95,8 @@ func TestALostHopTakesItsUsersAlongAndAllComeBack(t *testing.T) {
 			t.Errorf("up without its hop: %+v", h.Status())
 		}
 		mustConnect(t, h)
-	})
-}
-
-func TestAHalfOpenHopIsFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a half-open hop is found", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		h := b.up(t, "inner")
 		time.Sleep(time.Hour)
@@ -116,16 +107,10 @@ func TestAHalfOpenHopIsFound(t *testing.T) {
 		}
 		servers["outer"].Pause(false)
 		mustConnect(t, h)
-	})
-}
-
-func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a hop that needs the user says so at its users", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, sshtest.AcceptPassword("right"))
-		b.memory.Remember("inner", func(k *api.Known) { k.Silent = true })
-		b.serve(t)
-		h := b.Host("inner")
-		h.Want()
+		h := b.want(t, "inner")
 		err := h.Await(t.Context())
 		if codeOf(err) != api.CodeNeedsPerson || !strings.Contains(err.Error(), "outer") || h.Status().State != api.HostNeedsLogin {
 			t.Errorf("Await: %v, %+v", err, h.Status())
@@ -135,23 +120,15 @@ func TestAHopThatNeedsAPersonSaysSoAtItsUsers(t *testing.T) {
 		}
 		b.person.answers = []string{"right"}
 		mustUp(t, h)
-	})
-}
-
-func TestAHostThatJumpsThroughItselfIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a host that jumps through itself is refused", simulated(func(t *testing.T) {
 		b, _ := chain(t, map[string][]string{"inner": {"middle"}, "middle": {"inner"}}, nil)
-		b.serve(t)
-		h := b.Host("inner")
-		h.Up()
+		h := b.begin(t, "inner")
 		if err := h.Await(t.Context()); codeOf(err) != api.CodeConfig {
 			t.Errorf("Await: %v", err)
 		}
-	})
-}
-
-func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("two names of one account share one login", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		b.o.Target = func(string) string { return "login" }
 		b.serve(t)
@@ -173,11 +150,8 @@ func TestTwoNamesOfOneAccountShareOneLogin(t *testing.T) {
 				t.Errorf("%+v", h)
 			}
 		}
-	})
-}
-
-func TestTwoHostsThatJumpThroughEachOtherDoNotWaitForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("two hosts that jump through each other do not wait for ever", simulated(func(t *testing.T) {
 		for range 2000 {
 			p := newPool(Options{Limits: PracticeLimits()})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -202,5 +176,5 @@ func TestTwoHostsThatJumpThroughEachOtherDoNotWaitForEver(t *testing.T) {
 				t.Fatalf("the first to end: %v", e)
 			}
 		}
-	})
+	}))
 }

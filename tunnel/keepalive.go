@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/tcpinfo"
 )
 
 // keepaliveRequest is answered by every server, if only with a failure.
@@ -16,8 +18,45 @@ const keepaliveRequest = "keepalive@openssh.com"
 // firstCommandTimeout bounds the first command on a connection.
 const firstCommandTimeout = 10 * time.Second
 
-// errProbe is wrapped by the error of a probe without a reply.
-var errProbe = errors.New("after the network changed")
+// keepalive sends requests on a silent connection. At most one is outstanding:
+// x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
+// (golang/go#19338). Any byte received counts as a reply.
+type keepalive struct {
+	host       *Host // whose connection it is
+	c          *conn
+	timer      *time.Timer
+	replies    chan time.Duration
+	waiting    bool          // a request is outstanding
+	inUse      bool          // it was sent because a client waits; there may be many of these
+	missed     int           // intervals without a byte
+	reads      int           // the wire's number of reads at the last tick
+	probing    time.Duration // the limit of the probe under way; 0: none
+	probeAgain bool          // the network changed again during the probe
+	gone       bool          // the probe waits for the address to return
+	doubted    bool          // it was found not to respond, and has not since
+	replaced   time.Time     // when it was found to be replaced while doubted
+	stall      stall
+}
+
+func newKeepalive(h *Host, c *conn) *keepalive {
+	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.limits.KeepaliveEvery), replies: make(chan time.Duration, 1), stall: newStall(c)}
+	k.resetTimer()
+	return k
+}
+
+// resetTimer has the next keepalive wait for the interval.
+func (k *keepalive) resetTimer() {
+	if k.c.master != nil {
+		k.timer.Stop() // the ssh program has its own keepalive
+	} else {
+		k.timer.Reset(k.c.limits.KeepaliveEvery)
+	}
+}
+
+func (k *keepalive) stop() {
+	k.timer.Stop()
+	k.stall.timer.Stop()
+}
 
 // keep keeps a connection alive until it ends, also while it is set aside.
 func (k *keepalive) keep(ctx context.Context) {
@@ -90,7 +129,7 @@ func (h *Host) restoredSilently() bool {
 	if !h.pool.o.Memory.Known(h.name).Silent {
 		return false
 	}
-	for _, user := range h.usersNow() {
+	for _, user := range h.pool.sharing.usersOf(h) {
 		if _, err := user.current(); err == nil && !user.restoredSilently() {
 			return false
 		}
@@ -140,46 +179,6 @@ func (c *conn) probeSession() {
 	}
 }
 
-// keepalive sends requests on a silent connection. At most one is outstanding:
-// x/crypto's SendRequest has no timeout, and one stuck request blocks all later ones
-// (golang/go#19338). Any byte received counts as a reply.
-type keepalive struct {
-	host       *Host // whose connection it is
-	c          *conn
-	timer      *time.Timer
-	replies    chan time.Duration
-	waiting    bool          // a request is outstanding
-	inUse      bool          // it was sent because a client waits; there may be many of these
-	missed     int           // intervals without a byte
-	reads      int           // the wire's number of reads at the last tick
-	probing    time.Duration // the limit of the probe under way; 0: none
-	probeAgain bool          // the network changed again during the probe
-	gone       bool          // the probe waits for the address to return
-	doubted    bool          // it was found not to respond, and has not since
-	replaced   time.Time     // when it was found to be replaced while doubted
-	stall      stall
-}
-
-func newKeepalive(h *Host, c *conn) *keepalive {
-	k := &keepalive{host: h, c: c, timer: time.NewTimer(c.limits.KeepaliveEvery), replies: make(chan time.Duration, 1), stall: newStall(c)}
-	k.resetTimer()
-	return k
-}
-
-// resetTimer has the next keepalive wait for the interval.
-func (k *keepalive) resetTimer() {
-	if k.c.master != nil {
-		k.timer.Stop() // the ssh program has its own keepalive
-	} else {
-		k.timer.Reset(k.c.limits.KeepaliveEvery)
-	}
-}
-
-func (k *keepalive) stop() {
-	k.timer.Stop()
-	k.stall.timer.Stop()
-}
-
 // probe requires a reply within limit. While the address is gone, none can come.
 func (k *keepalive) probe(limit time.Duration, gone bool) {
 	if k.probing > 0 && limit >= k.probing && !k.gone {
@@ -215,9 +214,9 @@ func (k *keepalive) tick(now time.Time) error {
 		k.probing, k.probeAgain = 0, false
 		k.resetTimer()
 		if k.gone {
-			return fmt.Errorf("%w %w", errAddressGone, errProbe)
+			return fmt.Errorf("%w after the network changed", errAddressGone)
 		}
-		return fmt.Errorf("no response within %s %w", api.DurationText(limit), errProbe)
+		return fmt.Errorf("no response within %s after the network changed", api.DurationText(limit))
 	}
 	if k.c.master != nil && k.probing > 0 && k.waiting {
 		// The bytes may have been on their way when the link died, and no later tick would
@@ -291,7 +290,227 @@ func (k *keepalive) warnCertificateEnds() {
 	h.log.Warn("certificate ends soon", "at", at)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if addWarning(&h.view, text) {
+	if h.warnLocked(text) {
 		h.publishLocked()
 	}
 }
+
+var errAddressGone = errors.New("this computer no longer has the address of the connection")
+
+// doubt is called when a connection does not respond.
+func (k *keepalive) doubt(why error) {
+	h, c := k.host, k.c
+	_, k.reads = c.wire.heard()
+	k.doubted, k.probing, k.probeAgain, k.replaced = true, 0, false, time.Time{}
+	k.stall.timer.Reset(stallCheck) // until it responds or ends
+	k.resetTimer()
+	h.log.Warn("the connection is set aside", "err", why, "channels", c.clients.open.Load())
+	h.mu.Lock()
+	if h.facts.live == c {
+		c.setStanding(standingAside)
+		h.conns.aside[c] = true
+		h.lostLocked(c, why)
+	}
+	h.mu.Unlock()
+	for _, user := range h.pool.sharing.usersOf(h) {
+		user.stopSharing(c, why)
+	}
+	h.wake()
+}
+
+// checkDoubted finds out whether a connection that did not respond does so again, or, if
+// it was replaced, whether it is to be kept.
+func (k *keepalive) checkDoubted(now time.Time) {
+	c := k.c
+	last, reads := c.wire.heard()
+	here := c.hasAddress()
+	if reads > k.reads && here && c.master == nil {
+		k.respondsAgain()
+		return
+	}
+	k.reads = reads      // without the address, these are bytes that were on their way
+	if !c.isReplaced() { // a laptop may be without a network for days, and replies are noticed at once
+		k.stall.timer.Reset(min(max(stallCheck, now.Sub(last)/20), slowCheck))
+		return
+	}
+	k.stall.timer.Reset(stallCheck)
+	if k.replaced.IsZero() {
+		k.replaced = now
+	}
+	switch silence := now.Sub(latest(last, k.replaced)); {
+	case !here:
+		c.end(errAddressGone)
+	case silence >= c.limits.KeepReplaced:
+		c.end(fmt.Errorf("no response for %s", api.DurationText(now.Sub(last))))
+	}
+}
+
+// respondsAgain makes a connection the host's again, unless another took its place.
+func (k *keepalive) respondsAgain() {
+	h, c := k.host, k.c
+	k.doubted, k.missed = false, 0
+	k.stall.due, k.stall.noticed = false, time.Time{}
+	k.stall.timer.Stop()
+	c.setStalled(time.Time{}, false)
+	c.clients.checked.Store(false)
+	k.resetTimer()
+	h.mu.Lock()
+	f := &h.facts
+	back := h.conns.aside[c] && f.live == nil && f.wanted && h.conns.ended != c
+	if back {
+		delete(h.conns.aside, c)
+		c.setStanding(standingUsed)
+		h.connectedLocked(c)
+		if h.cancel != nil && !f.loggingIn { // a login under way is not cut off
+			h.cancel()
+		}
+	}
+	h.mu.Unlock()
+	h.log.Info("the host responds again", "replaced", !back)
+	if !back {
+		return
+	}
+	for _, user := range h.pool.sharing.usersOf(h) {
+		user.shareAgain(c)
+	}
+	h.wake()
+}
+
+const (
+	// stallCheck is how often a connection is checked on which a reply is due.
+	stallCheck = 250 * time.Millisecond
+	// slowCheck is how often one is that has been silent for long.
+	slowCheck = 5 * time.Second
+)
+
+// stall finds out that a connection does not respond, while a client or a keepalive
+// waits for a reply. It does not run otherwise. It does not close the connection: what
+// TCP survives must not cost a person a login.
+type stall struct {
+	timer *time.Timer // runs while a reply is due
+	due   bool
+
+	began    time.Time // when the first reply was due
+	ended    time.Time // when none was due any more
+	unacked  time.Time // when bytes of ours were last on their way
+	segments uint64    // received by then
+	segment  time.Time // when one was last found to have come
+	read     time.Time // when bytes were last read, as of the last check
+	noticed  time.Time // when the connection was found not to respond; zero: it responds
+	loss     tcpinfo.LossMeter
+}
+
+func newStall(c *conn) stall {
+	s := stall{timer: time.NewTimer(time.Hour)}
+	s.timer.Stop()
+	if info, ok := c.wire.tcpInfo(); ok {
+		s.loss.Add(info, time.Now())
+	}
+	return s
+}
+
+// expectReply has the connection checked until the reply has come.
+func (k *keepalive) expectReply(now time.Time) {
+	s := &k.stall
+	if s.due || k.c.master != nil { // the ssh program has its own keepalive
+		return
+	}
+	s.due = true
+	// A client that gives up soon and tries again still waits for the same.
+	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.ProbeAfter {
+		s.began = now
+	}
+	k.c.clients.checked.Store(true)
+	s.timer.Reset(stallCheck)
+}
+
+// checkStall checks the connection once. It returns since when the connection does not
+// respond; zero: it does.
+func (k *keepalive) checkStall(now time.Time) (since time.Time) {
+	s, l := &k.stall, &k.c.limits
+	last, _ := k.c.wire.heard()
+	heard := last.After(s.read)
+	s.read = last
+	info, known := k.c.wire.tcpInfo()
+	if known && info.Received != s.segments {
+		s.segments, s.segment = info.Received, now
+	}
+	if known && heard {
+		s.loss.Add(info, now)
+	}
+	if heard && last.After(s.noticed) {
+		s.noticed = time.Time{}
+	}
+	if !k.replyDue(now) {
+		return time.Time{}
+	}
+	s.timer.Reset(stallCheck)
+
+	quiet, limit := latest(last, s.began, s.unacked), l.Unanswered
+	if known && info.Unacked {
+		s.unacked = now
+		quiet, limit = latest(last, s.began, s.segment), l.Unacknowledged
+	} else if !k.waiting && (now.Sub(quiet) >= l.ProbeAfter || !s.noticed.IsZero()) {
+		k.inUse = true
+		k.sendRequest()
+	}
+	if s.loss.Lossy() {
+		limit = max(limit, l.LossyUnanswered)
+	}
+	if s.noticed.IsZero() && now.Sub(quiet) >= limit {
+		s.noticed = now
+	}
+	if s.noticed.IsZero() {
+		return time.Time{}
+	}
+	return latest(last, s.began)
+}
+
+// replyDue reports whether something still waits for a reply. If not, the checks end.
+func (k *keepalive) replyDue(now time.Time) bool {
+	s := &k.stall
+	waits := func() bool { return k.c.clients.active(now, k.c.limits.InUse) }
+	if !s.noticed.IsZero() || k.waiting || waits() {
+		return true
+	}
+	k.c.clients.checked.Store(false)
+	if waits() { // it has sent just before, and found that the connection is checked
+		k.c.clients.checked.Store(true)
+		return true
+	}
+	s.due, s.ended = false, now
+	return false
+}
+
+// showStall shows whether the connection responds. One that does not, and can be restored
+// without a person, is set aside once a new login is due.
+func (k *keepalive) showStall(now time.Time) {
+	h, c := k.host, k.c
+	since := k.checkStall(now)
+	silent := !since.IsZero() && h.restoredSilently()
+	if c.setStalled(since, !silent) {
+		if since.IsZero() {
+			h.log.Info("the host responds again")
+		} else {
+			h.log.Warn("the host does not respond", "since", since, "lossy", k.stall.loss.Lossy())
+		}
+		h.refresh()
+		for _, user := range h.pool.sharing.usersOf(h) {
+			user.refresh() // it may share the connection
+		}
+	}
+	if silent && now.Sub(k.stall.noticed) >= c.limits.ReplaceUnanswered && k.loginDue(now) {
+		k.doubt(fmt.Errorf("no response for %s", api.DurationText(now.Sub(since))))
+	}
+}
+
+// loginDue reports whether a login now keeps the distance to the last one.
+func (k *keepalive) loginDue(now time.Time) bool {
+	h := k.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !now.Before(h.facts.tries.NextLogin(h.retryLimitsLocked()))
+}
+
+// latest is the latest of some times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

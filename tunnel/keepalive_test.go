@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tunctl/internal/api"
@@ -14,8 +13,8 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestKeepalive(t *testing.T) {
+	t.Run("tells the end of a certificate half an hour before", simulated(func(t *testing.T) {
 		path, public := sshtest.NewKeyFile(t)
 		ca := sshtest.NewSigner(t)
 		sshtest.WriteCertificate(t, path+"-cert.pub", ca, public, 2*time.Hour)
@@ -45,16 +44,9 @@ func TestTheEndOfACertificateIsToldHalfAnHourBefore(t *testing.T) {
 		default:
 			t.Error("nobody was told")
 		}
-	})
-}
-
-func TestRoundTripOfAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
-		_, h, err := logIn(t, s, nil, "right") // whose connection is kept
-		if err != nil {
-			t.Fatal(err)
-		}
+	}))
+	t.Run("measures no round trip of an outage", simulated(func(t *testing.T) {
+		_, s, h := byPassword(t) // whose connection is kept
 		time.Sleep(10 * time.Minute)
 		s.Pause(true)
 		time.Sleep(10 * time.Minute)
@@ -65,28 +57,27 @@ func TestRoundTripOfAnOutage(t *testing.T) {
 			t.Errorf("a round trip of %.1f ms", rtt)
 		}
 		s.WantLogins(t, 1)
+	}))
+	t.Run("late bytes do not hide a dead link of an ssh program", func(t *testing.T) {
+		local, remote := net.Pipe()
+		defer func() { _ = local.Close() }()
+		defer func() { _ = remote.Close() }()
+		w := newWire(local)
+		w.greeted.Store(true) // the greeting has come
+		p := newKeepalive(nil, &conn{wire: w, master: &openssh.Master{}, limits: Limits{KeepaliveEvery: time.Hour}})
+		defer p.stop()
+		p.waiting = true // for an answer that never comes
+		p.probe(time.Hour, false)
+
+		go func() { _, _ = io.WriteString(remote, "late") }()
+		if _, err := io.ReadFull(w, make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.tick(time.Now()); err != nil {
+			t.Errorf("with bytes heard: %v", err)
+		}
+		if err := p.tick(time.Now()); err == nil {
+			t.Error("the probe ended without an answer")
+		}
 	})
-}
-
-func TestLateBytesDoNotHideADeadLinkOfAnSSHProgram(t *testing.T) {
-	local, remote := net.Pipe()
-	defer func() { _ = local.Close() }()
-	defer func() { _ = remote.Close() }()
-	w := newWire(local)
-	w.greeted.Store(true) // the greeting has come
-	p := newKeepalive(nil, &conn{wire: w, master: &openssh.Master{}, limits: Limits{KeepaliveEvery: time.Hour}})
-	defer p.stop()
-	p.waiting = true // for an answer that never comes
-	p.probe(time.Hour, false)
-
-	go func() { _, _ = io.WriteString(remote, "late") }()
-	if _, err := io.ReadFull(w, make([]byte, 4)); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.tick(time.Now()); err != nil {
-		t.Errorf("with bytes heard: %v", err)
-	}
-	if err := p.tick(time.Now()); err == nil {
-		t.Error("the probe ended without an answer")
-	}
 }

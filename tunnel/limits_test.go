@@ -5,67 +5,46 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
 
-func TestASiteCanOnlyMakeLimitsStricter(t *testing.T) {
-	own := DefaultLimits()
-	if got := own.within(&sshconfig.Settings{}); got != own {
-		t.Errorf("a host without a site: %+v", got)
-	}
-	lax := sshconfig.Settings{MaxSessions: 100, Refusals: 10, LoginSpacing: time.Second, RetryMin: time.Millisecond}
-	same := own
-	same.SitePause = lax.RetryMin // which the backoff exceeds
-	if got := own.within(&lax); got != same {
-		t.Errorf("a site that allows more: %+v", got)
-	}
-	strict := sshconfig.Settings{MaxSessions: 1, Refusals: 1, LoginSpacing: time.Hour, RetryMin: 30 * time.Minute}
-	got := own.within(&strict)
-	if got.MaxSessions != 1 || got.Refusals != 1 || got.LoginSpacing != time.Hour || got.RetryMin != 30*time.Minute || got.RetryMax < got.RetryMin {
-		t.Errorf("a strict site: %+v", got)
-	}
-}
-
-// strictly is a bench with one host "login", whose site has these limits.
-func strictly(t *testing.T, set func(*sshconfig.Settings)) (*bench, *sshtest.Server) {
-	t.Helper()
-	path, public := sshtest.NewKeyFile(t)
-	s := sshtest.NewServer(t, sshtest.AcceptKey(public))
-	return newBench(t, s, func(x *sshconfig.Settings) {
-		x.IdentityFiles = []string{path}
-		set(x)
-	}), s
-}
-
-func TestASiteKeepsAttemptsApartAlsoWhenTheNetworkChanges(t *testing.T) {
-	const retry = 10 * time.Minute
-	synctest.Test(t, func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.RetryMin = retry })
-		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
+func TestLimits(t *testing.T) {
+	t.Run("a site can only make them stricter", func(t *testing.T) {
+		own := DefaultLimits()
+		if got := own.within(&sshconfig.Settings{}); got != own {
+			t.Errorf("a host without a site: %+v", got)
+		}
+		lax := sshconfig.Settings{MaxSessions: 100, Refusals: 10, LoginSpacing: time.Second, RetryMin: time.Millisecond}
+		same := own
+		same.SitePause = lax.RetryMin // which the backoff exceeds
+		if got := own.within(&lax); got != same {
+			t.Errorf("a site that allows more: %+v", got)
+		}
+		strict := sshconfig.Settings{MaxSessions: 1, Refusals: 1, LoginSpacing: time.Hour, RetryMin: 30 * time.Minute}
+		got := own.within(&strict)
+		if got.MaxSessions != 1 || got.Refusals != 1 || got.LoginSpacing != time.Hour || got.RetryMin != 30*time.Minute || got.RetryMax < got.RetryMin {
+			t.Errorf("a strict site: %+v", got)
+		}
+	})
+	t.Run("a site keeps attempts apart also when the network changes", simulated(func(t *testing.T) {
+		b, s := keyed(t, func(x *sshconfig.Settings) { x.RetryMin = 10 * time.Minute })
 		s.Set(func(s *sshtest.Server) { s.Refuse = errors.New("no route to host") })
-		b.serve(t)
-		h := b.Host("login")
-		h.Want()
+		b.want(t, "login")
 		for range 6 * 60 { // an hour of a Wi-Fi that comes and goes
 			time.Sleep(10 * time.Second)
 			b.NetworkChanged()
 		}
 		if dials := s.Dials(); dials < 2 || dials > 7 {
-			t.Errorf("%d attempts in an hour, %v apart at least", dials, retry)
+			t.Errorf("%d attempts in an hour, ten minutes apart at least", dials)
 		}
-	})
-}
-
-func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
+	}))
+	t.Run("a site with one session gets one command at a time", simulated(func(t *testing.T) {
+		b, s := keyed(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
 		var running, most atomic.Int32
 		s.Commands = map[string]func(ssh.Channel) int{"work": func(ssh.Channel) int {
 			most.Store(max(most.Load(), running.Add(1)))
@@ -91,5 +70,5 @@ func TestASiteWithOneSessionGetsOneCommandAtATime(t *testing.T) {
 		if most.Load() != 1 {
 			t.Errorf("%d commands at a time", most.Load())
 		}
-	})
+	}))
 }

@@ -69,7 +69,7 @@ func loginPages(h *Host) []string {
 	var pages []string
 	hosts := []*Host{h}
 	for i := 0; i < len(hosts); i++ {
-		for _, user := range hosts[i].usersNow() {
+		for _, user := range h.pool.sharing.usersOf(hosts[i]) {
 			if !slices.Contains(hosts, user) {
 				hosts = append(hosts, user)
 			}

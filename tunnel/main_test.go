@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tunctl/internal/dev/wait"
@@ -63,6 +64,11 @@ func needRealParts(t testing.TB) {
 	if os.Getenv("TUNCTL_REAL") == "" && os.Getenv("CI") != "true" {
 		t.Skip("real parts: TUNCTL_REAL is not 1")
 	}
+}
+
+// simulated is a test on a simulated clock.
+func simulated(test func(t *testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
 // eventually polls until is returns true.

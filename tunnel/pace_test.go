@@ -123,11 +123,56 @@ func flood(t *testing.T, open func(ctx context.Context, kind string, payload []b
 	return got
 }
 
-func TestAPageBesideADownloadDoesNotWaitBehindIt(t *testing.T) {
-	const rate = 2e6 // a channel's window would be a queue of one second
-	overSlowHost(t, rate, func(t *testing.T, _ *sshtest.Server, h *Host, _ *atomic.Int64) {
-		_, got := download(t, h)
-		pageBesideDownload(t, h.Dial, got, rate)
+func TestPace(t *testing.T) {
+	t.Run("a page beside a download does not wait behind it", func(t *testing.T) {
+		const rate = 2e6 // a channel's window would be a queue of one second
+		overSlowHost(t, rate, func(t *testing.T, _ *sshtest.Server, h *Host, _ *atomic.Int64) {
+			_, got := download(t, h)
+			pageBesideDownload(t, h.Dial, got, rate)
+		})
+	})
+	t.Run("the measuring ends with the transfer", func(t *testing.T) {
+		overSlowHost(t, 2e6, func(t *testing.T, _ *sshtest.Server, h *Host, writes *atomic.Int64) {
+			ch, _ := download(t, h)
+			time.Sleep(8 * time.Second)
+			_ = ch.Close()
+			time.Sleep(7 * time.Second) // what has come until then is read, too
+			before := writes.Load()
+			time.Sleep(15 * time.Second) // before the next keepalive
+			if sent := writes.Load() - before; sent > 0 {
+				t.Errorf("%d packets after the transfer", sent)
+			}
+		})
+	})
+	t.Run("a loss during a download is shown within seconds", func(t *testing.T) {
+		overSlowHost(t, 2e6, func(t *testing.T, s *sshtest.Server, h *Host, _ *atomic.Int64) {
+			download(t, h)
+			time.Sleep(8 * time.Second)
+			if !responds(h) {
+				t.Fatal("shown as not responding although data comes")
+			}
+			s.Pause(true)
+			awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		})
+	})
+	t.Run("a page on a node does not wait behind a download", func(t *testing.T) {
+		const rate = 2e6
+		synctest.Test(t, func(t *testing.T) {
+			b, _ := chain(t, map[string][]string{"inner": {"outer"}}, nil)
+			direct := b.network.Dial
+			b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+				c, err := direct(ctx, d, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return newSlowWire(c, rate), nil
+			}
+			outer := b.up(t, "outer")
+			hop := outer.Link().Hop([]string{"inner"})
+			defer hop.Close()
+			got := flood(t, hop.OpenChannel)
+			pageBesideDownload(t, hop.Dial, got, rate)
+		})
 	})
 }
 
@@ -159,50 +204,4 @@ func pageBesideDownload(t *testing.T, dial func(ctx context.Context, network, ad
 	if speed := float64(got.Load()-before) / time.Since(start).Seconds(); speed < 0.8*rate {
 		t.Errorf("the download had %.0f bytes a second, of %.0f", speed, rate)
 	}
-}
-
-func TestTheMeasuringEndsWithTheTransfer(t *testing.T) {
-	overSlowHost(t, 2e6, func(t *testing.T, _ *sshtest.Server, h *Host, writes *atomic.Int64) {
-		ch, _ := download(t, h)
-		time.Sleep(8 * time.Second)
-		_ = ch.Close()
-		time.Sleep(7 * time.Second) // what has come until then is read, too
-		before := writes.Load()
-		time.Sleep(15 * time.Second) // before the next keepalive
-		if sent := writes.Load() - before; sent > 0 {
-			t.Errorf("%d packets after the transfer", sent)
-		}
-	})
-}
-
-func TestALossDuringADownloadIsShownWithinSeconds(t *testing.T) {
-	overSlowHost(t, 2e6, func(t *testing.T, s *sshtest.Server, h *Host, _ *atomic.Int64) {
-		download(t, h)
-		time.Sleep(8 * time.Second)
-		if !responds(h) {
-			t.Fatal("shown as not responding although data comes")
-		}
-		s.Pause(true)
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
-	})
-}
-
-func TestAPageOnANodeDoesNotWaitBehindADownload(t *testing.T) {
-	const rate = 2e6
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := chain(t, map[string][]string{"inner": {"outer"}}, nil)
-		direct := b.network.Dial
-		b.network.Dial = func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-			c, err := direct(ctx, d, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return newSlowWire(c, rate), nil
-		}
-		outer := b.up(t, "outer")
-		hop := outer.Link().Hop([]string{"inner"})
-		defer hop.Close()
-		got := flood(t, hop.OpenChannel)
-		pageBesideDownload(t, hop.Dial, got, rate)
-	})
 }

@@ -63,8 +63,7 @@ type Pool struct {
 	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
 	network Network
 
-	using  sync.Mutex // held while one host becomes a user of another
-	owners sync.Map   // by identity: the *Host that has the connection or is making it
+	sharing sharing
 
 	mu        sync.Mutex
 	sshConfig string // Options.SSHConfig, or that of the last Reload
@@ -77,7 +76,7 @@ type Pool struct {
 // NewPool makes a pool without hosts. Nothing is dialled until Serve runs.
 func NewPool(o Options) *Pool {
 	p := &Pool{
-		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{},
+		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, sharing: sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}},
 		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
 	}
 	p.network = Network{
@@ -181,22 +180,6 @@ func (p *Pool) serveReloads(ctx context.Context) {
 	}
 }
 
-// owner is the host that has the connection of that identity, or is making it; the first
-// caller becomes it. Two names for one account share one login.
-func (p *Pool) owner(h *Host, identity string) *Host {
-	owner, _ := p.owners.LoadOrStore(identity, h)
-	return owner.(*Host)
-}
-
-// dropOwnership ends a host's ownership of all connections except one; "" is none.
-func (p *Pool) dropOwnership(h *Host, except string) {
-	for identity := range p.owners.Range {
-		if identity != except {
-			p.owners.CompareAndDelete(identity, h)
-		}
-	}
-}
-
 // Hosts lists the hosts by name.
 func (p *Pool) Hosts() []api.Host {
 	list := []api.Host{}
@@ -254,3 +237,40 @@ func (p *Pool) publish(done <-chan struct{}) {
 		}
 	}
 }
+
+// identity names the connection that settings lead to: the account and the resolved hops
+// before it. Hosts with the same identity share one connection, and what is remembered of
+// an account is kept by it: behind another gate, the same address is another machine.
+// before are the hops that led here.
+func (p *Pool) identity(ctx context.Context, s *sshconfig.Settings, before ...string) (string, error) {
+	hop := strings.Join(s.ProxyJump, ",")
+	switch {
+	case s.ProxyCommand != "":
+		return via(s, s.ProxyCommand), nil
+	case hop == "":
+		return s.Account(), nil
+	case slices.Contains(before, hop):
+		return via(s, hop), nil // a loop; the dial reports it
+	}
+	p.mu.Lock()
+	last := p.hosts[hop] // it is not added to the pool here
+	p.mu.Unlock()
+	if last != nil {
+		if c, err := last.current(); err == nil {
+			return via(s, c.identity), nil // the dial would use that connection, whatever the settings are now
+		}
+	}
+	there, err := p.Settings(ctx, hop)
+	if err != nil {
+		return "", viaError(hop, err)
+	}
+	way, err := p.identity(ctx, &there, append(before, hop)...)
+	if err != nil {
+		return "", err
+	}
+	return via(s, way), nil
+}
+
+// via is the identity of what settings lead to by a way: a ProxyCommand, or the identity of
+// the last hop.
+func via(s *sshconfig.Settings, way string) string { return s.Account() + " via " + way }

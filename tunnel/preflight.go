@@ -29,9 +29,8 @@ const (
 
 // Reachable reports whether something listens at an address.
 func Reachable(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, reachableTimeout)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	d := net.Dialer{Timeout: reachableTimeout}
+	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return false
 	}
@@ -45,30 +44,23 @@ var errHostKeySeen = errors.New("seen enough")
 // Preflight connects to a host's port up to the host key, as ssh-keyscan does. It tries
 // no login and writes nothing to known_hosts. The error is an *api.Error about the first
 // problem.
-func Preflight(ctx context.Context, s sshconfig.Settings) (PreflightResult, error) {
+func Preflight(ctx context.Context, s sshconfig.Settings) (seen PreflightResult, err error) {
 	if len(s.ProxyJump) > 0 || s.ProxyCommand != "" {
-		return PreflightResult{}, api.Errorf(api.CodeUsage, "%s is reached through another host or a command, which needs a login", s.Alias)
+		return seen, api.Errorf(api.CodeUsage, "%s is reached through another host or a command, which needs a login", s.Alias)
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := newAttempt(&Host{
-		name: s.Alias, pool: &Pool{network: Network{Lookup: net.DefaultResolver.LookupHost}}, log: slog.New(slog.DiscardHandler),
+		pool:      &Pool{o: Options{Limits: Limits{HandshakeTimeout: preflightTimeout}}, network: Network{Lookup: net.DefaultResolver.LookupHost}},
+		hostState: hostState{name: s.Alias, log: slog.New(slog.DiscardHandler)},
 	})
 	t.settings = s
-	limit := cmp.Or(s.ConnectTimeout, preflightTimeout)
-	dialing, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	raw, err := new(net.Dialer).DialContext(dialing, "tcp", s.Address())
+	d := net.Dialer{Timeout: cmp.Or(s.ConnectTimeout, preflightTimeout)}
+	raw, err := d.DialContext(ctx, "tcp", s.Address())
 	if err != nil {
-		return PreflightResult{}, unreachableError(&s, err, limit)
+		return seen, unreachableError(&s, err, d.Timeout)
 	}
 	defer func() { _ = raw.Close() }()
-	seen := PreflightResult{Address: raw.RemoteAddr().String()}
-	err = t.preflight(ctx, raw, &seen)
-	return seen, err
-}
-
-// preflight fills in the server's greeting and host key.
-func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightResult) error {
+	seen.Address = raw.RemoteAddr().String()
 	t.wire = newWire(raw)
 	t.wire.onGreeting = func() {
 		text, _ := t.wire.r.Peek(t.wire.r.Buffered())
@@ -79,7 +71,7 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 	defer context.AfterFunc(ctx, func() { _ = t.wire.Close() })()
 	keys, err := hostkey.Load(t.hostKeyOptions(&t.ask))
 	if err != nil {
-		return err
+		return seen, err
 	}
 	common, algorithms := keys.Algorithms()
 	var refused error
@@ -95,14 +87,9 @@ func (t *attempt) preflight(ctx context.Context, raw net.Conn, seen *PreflightRe
 	})
 	switch {
 	case seen.HostKey != "":
-		return refused
+		return seen, refused
 	case ctx.Err() != nil:
-		return ctx.Err()
-	case t.ask.timeout.expired() && !t.wire.greeted.Load():
-		return notSSH(t.settings.Address(), errSilent)
-	case t.wire.badGreeting() != nil:
-		return notSSH(t.settings.Address(), t.wire.badGreeting())
+		return seen, ctx.Err()
 	}
-	err = api.RemoteError(err)
-	return api.Errorf(api.CodeUnreachable, "%s did not finish the SSH handshake: %w", t.settings.Address(), err)
+	return seen, t.explain(&login{}, err)
 }

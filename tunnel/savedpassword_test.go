@@ -77,8 +77,8 @@ func boxed(t *testing.T, s *sshtest.Server, kept string, answers ...string) (*be
 	return b, b.Host("login"), x
 }
 
-func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestSavedPassword(t *testing.T) {
+	t.Run("logs in again by itself", simulated(func(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, x := boxed(t, s, "", "wrong", "right")
 		mustUp(t, h)
@@ -92,11 +92,8 @@ func TestAKeptPasswordLogsInAgainByItself(t *testing.T) {
 		if now := h.Status(); now.State != api.HostUp || now.Since.Equal(since) || len(b.person.questions()) != 2 {
 			t.Errorf("after a drop %+v, asked %d times", now, len(b.person.questions()))
 		}
-	})
-}
-
-func TestAKeptPasswordThatTheNetworkLosesIsSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("that the network loses is sent again", simulated(func(t *testing.T) {
 		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
 		b, h, _ := boxed(t, s, "right")
 		b.memory.Remember("login", func(k *api.Known) { k.Silent = true })
@@ -113,11 +110,8 @@ func TestAKeptPasswordThatTheNetworkLosesIsSentAgain(t *testing.T) {
 		if w := h.Status().Warnings; len(w) != 0 {
 			t.Errorf("warnings %q", w)
 		}
-	})
-}
-
-func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("that is refused waits for the user", simulated(func(t *testing.T) {
 		var sent atomic.Int32 // the old one
 		s := sshtest.NewServer(t, func(c *ssh.ServerConfig) {
 			c.PasswordCallback = func(_ ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
@@ -140,25 +134,24 @@ func TestAKeptPasswordThatIsRefusedWaitsForThePerson(t *testing.T) {
 		if text, usable := x.Password(t.Context(), boxedAccount); sent.Load() != 1 || text != "right" || !usable || !b.memory.Known("login").Silent {
 			t.Errorf("sent %d times, kept %q, usable %v", sent.Load(), text, usable)
 		}
+	}))
+	t.Run("never answers a code", func(t *testing.T) {
+		for _, question := range []string{"One-time password (OATH) for `alice': ", "Verification code: ", "Password: ", "Passcode or option (1-2): "} {
+			synctest.Test(t, func(t *testing.T) {
+				given := make(chan []string, 1)
+				s := sshtest.NewServer(t, sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
+					answers, err := ask("", "", []string{"Password: ", question}, []bool{false, false})
+					given <- answers
+					return err
+				}))
+				b, h, _ := boxed(t, s, "secret", "123456")
+				mustUp(t, h)
+				if got := strings.Join(<-given, " "); got != "secret 123456" || b.memory.Known("login").Silent {
+					t.Errorf("%q: answered %q, silent %v", question, got, b.memory.Known("login").Silent)
+				}
+			})
+		}
 	})
-}
-
-func TestACodeIsNeverAnsweredWithAKeptPassword(t *testing.T) {
-	for _, question := range []string{"One-time password (OATH) for `alice': ", "Verification code: ", "Password: ", "Passcode or option (1-2): "} {
-		synctest.Test(t, func(t *testing.T) {
-			given := make(chan []string, 1)
-			s := sshtest.NewServer(t, sshtest.Ask(func(ask ssh.KeyboardInteractiveChallenge) error {
-				answers, err := ask("", "", []string{"Password: ", question}, []bool{false, false})
-				given <- answers
-				return err
-			}))
-			b, h, _ := boxed(t, s, "secret", "123456")
-			mustUp(t, h)
-			if got := strings.Join(<-given, " "); got != "secret 123456" || b.memory.Known("login").Silent {
-				t.Errorf("%q: answered %q, silent %v", question, got, b.memory.Known("login").Silent)
-			}
-		})
-	}
 }
 
 func TestACommandRunsBeforeAPersonLogsIn(t *testing.T) {

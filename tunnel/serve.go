@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -30,7 +29,10 @@ func (h *Host) serve(ctx context.Context) {
 			sleep(ctx, next.Until, h.woken)
 		case retry.Idle:
 			h.closeConnections()
-			h.pool.releaseHosts(h)
+			h.pool.sharing.disown(h, "") // its settings may have changed when it is next wanted
+			for _, other := range h.pool.allHosts() {
+				other.removeUser(h)
+			}
 			sleep(ctx, time.Time{}, h.woken)
 		}
 	}
@@ -65,12 +67,6 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 	return next
 }
 
-// retryLimitsLocked are the pool's limits, or stricter ones of the host's site.
-func (h *Host) retryLimitsLocked() retry.Limits { return h.pool.o.Limits.within(&h.used).Limits }
-
-// jitter is a random part of a wait, which is no secret.
-func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
-
 // needsUser is the error of a login to a host that only the user can complete.
 func needsUser(host, why string, cause error) *api.Error {
 	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", api.HostLabel(host), why).
@@ -81,9 +77,7 @@ func needsUser(host, why string, cause error) *api.Error {
 func sleep(ctx context.Context, until time.Time, woken <-chan struct{}) {
 	var ring <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		ring = timer.C
+		ring = time.After(time.Until(until))
 	}
 	select {
 	case <-ctx.Done():
@@ -194,6 +188,10 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	f := &h.facts
 	f.trying, f.asking, f.links, h.cancel = "", "", nil, nil
 	defer h.enterLocked()
+	if h.recheckDue {
+		h.recheckDue = false
+		h.pool.recheckSoon()
+	}
 	if !t.loginAt.IsZero() {
 		f.tries.LastLogin = t.loginAt
 	}
@@ -206,7 +204,10 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	back := f.live != nil // the old one responds again
 	switch {
 	case err != nil && (!back || !t.loginAt.IsZero()):
-		h.failedLocked(t, asError(err))
+		why := asError(err)
+		h.failedLocked(retry.FailedTry{
+			Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+		})
 	case err != nil || back && f.live != c:
 	default:
 		for old := range h.conns.aside { // before anybody sees that the host is connected
@@ -216,26 +217,6 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 		return true
 	}
 	return false
-}
-
-// failedLocked records a failed try.
-func (h *Host) failedLocked(t *attempt, why *api.Error) {
-	f := &h.facts
-	h.log.Warn("connecting failed", "code", why.Code, "err", why.Message)
-	f.failure = why
-	f.tries.Failed(retry.FailedTry{
-		Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
-	}, h.retryLimitsLocked(), time.Now(), jitter())
-	if stop := f.tries.Stop; stop != nil && !stop.Until.IsZero() {
-		stop.Why = suspectedBan(h.name, why, stop.Until)
-	}
-}
-
-// suspectedBan is the error of a host that may have banned this address.
-func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
-	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
-		api.HostLabel(host), why.Message, until.Format(time.TimeOnly)).Because(why).
-		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", host)
 }
 
 // connectionLost records the end of a connection.
@@ -249,27 +230,6 @@ func (h *Host) connectionLost(c *conn) {
 	}
 	h.facts.live = nil
 	h.lostLocked(c, nil)
-}
-
-// lostLocked records that the host lost its connection: it has ended or, if a reason is
-// given, does not respond.
-func (h *Host) lostLocked(c *conn, silent error) {
-	f, now := &h.facts, time.Now()
-	f.live, h.conns.lost = nil, c
-	byUs := h.conns.ended == c // who wants the host since then wants a new connection
-	if f.wanted && !byUs {
-		why := silent
-		text := "%s does not respond: %v"
-		if silent == nil {
-			text, why = "the connection to %s was lost: %v", c.endReason()
-		}
-		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, h.label(), why))
-		if c.clients.sentWithin(now, h.pool.o.Limits.InUse) {
-			f.tries.Watch(now, true)
-		}
-		f.tries.Lost(now.Sub(c.since), silent == nil, h.retryLimitsLocked(), now, jitter())
-	}
-	h.enterLocked()
 }
 
 // stopServing is called when the host's goroutine ends.
@@ -332,4 +292,17 @@ func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Logins = l })
+}
+
+// closeDropped closes the connections that nobody wants any more.
+func (h *Host) closeDropped() {
+	h.mu.Lock()
+	aside := maps.Clone(h.conns.aside)
+	h.mu.Unlock()
+	for c, kept := range aside {
+		if !kept {
+			c.close(nil)
+			h.connectionLost(c)
+		}
+	}
 }

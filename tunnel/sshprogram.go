@@ -3,6 +3,7 @@ package tunnel
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -17,7 +18,69 @@ import (
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
+	"tunctl/tunnel/userkeys"
 )
+
+// usesSSHProgram decides whether the ssh program logs in: because the config says so, or
+// because the settings, the key files or an earlier login show that a native login
+// cannot work. It tries no login to find out: that would be one more failed login.
+func (t *attempt) usesSSHProgram(ctx context.Context) bool {
+	if t.settings.Transport != "" {
+		return t.settings.Transport == api.TransportOpenSSH
+	}
+	why := t.host.sshOnlyWhy
+	if why == "" && t.settings.PKCS11Provider != "" {
+		why = "PKCS11Provider is set"
+	}
+	if why == "" {
+		if path := userkeys.OnToken(ctx, t.keyOptions()); path != "" {
+			why = fmt.Sprintf("the key %s is on a security token and not in an ssh-agent", path)
+		}
+	}
+	if why == "" {
+		return false
+	}
+	if hint, err := findSSH(t.pool.o.Envs()[0]); err != nil {
+		t.ask.Warn(why + ", which needs the ssh program: " + hint + ", or load the key into an ssh-agent")
+		return false
+	}
+	t.log.Info("the ssh program logs in", "why", why)
+	t.whySSH = why
+	return true
+}
+
+// findSSH looks for an ssh program whose connection can be shared, and returns what to
+// do if there is none.
+func findSSH(env api.Env) (hint string, err error) {
+	if !openssh.SharesConnections {
+		return "run tunctl in WSL: the ssh program of Windows does not share its connections", errors.ErrUnsupported
+	}
+	_, err = sshconfig.FindSSH(env)
+	return "install OpenSSH's client", err
+}
+
+// handOverToSSH is called when no native method is left and none has failed. It reports
+// whether the ssh program will log in; an error says why it cannot.
+func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
+	why := "the server accepts Kerberos logins, which only the ssh program supports"
+	if !slices.Contains(allowed, "gssapi-with-mic") && !slices.Contains(allowed, "gssapi-keyex") {
+		if !t.settings.HostbasedAuthentication || !slices.Contains(allowed, "hostbased") {
+			return false, nil
+		}
+		why = "the server accepts host-based logins, which only the ssh program supports"
+	}
+	if t.settings.Transport == api.TransportNative {
+		return false, t.ask.deny(why+"; remove transport = \"native\" for this host", nil)
+	}
+	if hint, err := findSSH(t.pool.o.Envs()[0]); err != nil {
+		t.ask.denied = failure.Permanent.Errorf(api.CodeConfig, err, "%s needs the ssh program: %s", t.host.label(), why).
+			WithHint("%s", hint)
+		return false, t.ask.denied
+	}
+	t.whySSH = why
+	t.host.sshOnlyWhy = why
+	return true, nil
+}
 
 // logInBySSH has the ssh program log in.
 func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
@@ -138,7 +201,7 @@ func (t *attempt) useMaster(raw net.Conn, m *openssh.Master) (*conn, error) {
 
 // sshFailed describes why ssh did not log in.
 func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error) error {
-	expired := t.ask.timeout.expired()
+	expired, ofPerson := t.ask.timeout.expired()
 	switch {
 	case t.ask.denied != nil:
 		return t.ask.denied
@@ -149,7 +212,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 	broken := (expired || reason.Lost) && (reason.Mute || reason.Class == failure.Unknown)
 	late := reason.Mute && !broken && t.ask.hungUpLate(t.loginAt)
 	switch {
-	case t.ask.timeout.expiredForPerson():
+	case ofPerson:
 		return t.ask.unconfirmed(err)
 	case broken && t.answered:
 		return needsUser(t.host.name, brokenLogin, err)

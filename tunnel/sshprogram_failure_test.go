@@ -18,19 +18,19 @@ const (
 	sshOffers   = sshLogsIn + "debug1: Authentications that can continue: publickey\r\ndebug1: Offering public key: id ED25519\r\n"
 )
 
-func TestAnSSHThatWeCutOffIsNoRefusal(t *testing.T) {
-	for name, tt := range map[string]struct {
-		output string
-		class  failure.Class
-		login  bool // the server may have counted one
-	}{
-		"before the login": {sshConnects, failure.Passing, false},
-		"during the login": {sshOffers, failure.Passing, true},
-		"after a refusal":  {sshOffers + "alice@login: Permission denied (publickey,password).\r\n", failure.Refused, true},
-		"a silent one":     {"", failure.Passing, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+func TestSSHProgramFailure(t *testing.T) {
+	t.Run("one that we cut off is no refusal", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			output string
+			class  failure.Class
+			login  bool // the server may have counted one
+		}{
+			"before the login": {sshConnects, failure.Passing, false},
+			"during the login": {sshOffers, failure.Passing, true},
+			"after a refusal":  {sshOffers + "alice@login: Permission denied (publickey,password).\r\n", failure.Refused, true},
+			"a silent one":     {"", failure.Passing, true},
+		} {
+			t.Run(name, simulated(func(t *testing.T) {
 				b := newBenchOf(t, nil, nil)
 				at := attemptOf(b.Host("login"), func(a *attempt) { a.loginAt = time.Now(); a.ask.timeout = newTimeout(time.Second, func() {}) })
 				time.Sleep(2 * time.Second)
@@ -40,55 +40,51 @@ func TestAnSSHThatWeCutOffIsNoRefusal(t *testing.T) {
 				if got := at.classOf(err); got != tt.class || at.loginAt.IsZero() == tt.login || !strings.Contains(err.Error(), "within") {
 					t.Errorf("class %d, want %d: %v", got, tt.class, err)
 				}
-			})
-		})
-	}
-}
-
-func TestAnSSHThatWaitsForAPersonHasAPersonsTime(t *testing.T) {
-	for _, waits := range []string{
-		"debug1: Next authentication method: keyboard-interactive\r\n",
-		"debug1: Server accepts key: id ED25519 SHA256:abc agent\r\n",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBenchOf(t, nil, nil)
-			host, person := b.o.Limits.HandshakeTimeout, b.o.Limits.PromptTimeout
-			at := attemptOf(b.Host("login"), func(a *attempt) { a.ask.timeout = newTimeout(host, func() {}) })
-			ssh := sshProgress{newStderrBuffer(), &at.ask}
-			say(ssh, sshOffers+waits)
-			time.Sleep(person - time.Second)
-			say(ssh, "debug1: Authentications that can continue: publickey\r\n")
-			time.Sleep(host - time.Second)
-			if at.ask.timeout.expired() {
-				t.Errorf("%q: it was cut off", waits)
-			}
-			time.Sleep(2 * time.Second)
-			if !at.ask.timeout.expired() || at.ask.timeout.expiredForPerson() {
-				t.Errorf("%q: the host has no limit after it", waits)
-			}
-		})
-	}
-}
-
-func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
-	hungUp := sshOffers + "debug1: Next authentication method: keyboard-interactive\r\nConnection closed by 192.0.2.7 port 22\r\n"
-	for name, tt := range map[string]struct {
-		output string
-		ends   time.Duration
-		class  failure.Class
-	}{
-		"nobody is there":       {hungUp, time.Minute, failure.Passing},
-		"nobody confirms":       {sshOffers + "debug1: Next authentication method: keyboard-interactive\r\n", 3 * time.Minute, failure.NeedsUser},
-		"the server hangs up":   {hungUp, time.Minute, failure.NeedsUser},
-		"it hangs up at once":   {hungUp, time.Second, failure.Refused},
-		"it refuses at the end": {hungUp + "alice@login: Permission denied (publickey).\r\n", time.Minute, failure.Refused},
-		"it says why": {
-			strings.Replace(hungUp, "Connection closed by 192.0.2.7 port 22", "Received disconnect from 192.0.2.7 port 22:2: no", 1),
-			time.Minute, failure.Refused,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+			}))
+		}
+	})
+	t.Run("one that waits for a user has a user's time", func(t *testing.T) {
+		for _, waits := range []string{
+			"debug1: Next authentication method: keyboard-interactive\r\n",
+			"debug1: Server accepts key: id ED25519 SHA256:abc agent\r\n",
+		} {
 			synctest.Test(t, func(t *testing.T) {
+				b := newBenchOf(t, nil, nil)
+				host, person := b.o.Limits.HandshakeTimeout, b.o.Limits.PromptTimeout
+				at := attemptOf(b.Host("login"), func(a *attempt) { a.ask.timeout = newTimeout(host, func() {}) })
+				ssh := sshProgress{newStderrBuffer(), &at.ask}
+				say(ssh, sshOffers+waits)
+				time.Sleep(person - time.Second)
+				say(ssh, "debug1: Authentications that can continue: publickey\r\n")
+				time.Sleep(host - time.Second)
+				if expired, _ := at.ask.timeout.expired(); expired {
+					t.Errorf("%q: it was cut off", waits)
+				}
+				time.Sleep(2 * time.Second)
+				if expired, ofPerson := at.ask.timeout.expired(); !expired || ofPerson {
+					t.Errorf("%q: the host has no limit after it", waits)
+				}
+			})
+		}
+	})
+	t.Run("one that a user does not help in time is no refusal", func(t *testing.T) {
+		hungUp := sshOffers + "debug1: Next authentication method: keyboard-interactive\r\nConnection closed by 192.0.2.7 port 22\r\n"
+		for name, tt := range map[string]struct {
+			output string
+			ends   time.Duration
+			class  failure.Class
+		}{
+			"nobody is there":       {hungUp, time.Minute, failure.Passing},
+			"nobody confirms":       {sshOffers + "debug1: Next authentication method: keyboard-interactive\r\n", 3 * time.Minute, failure.NeedsUser},
+			"the server hangs up":   {hungUp, time.Minute, failure.NeedsUser},
+			"it hangs up at once":   {hungUp, time.Second, failure.Refused},
+			"it refuses at the end": {hungUp + "alice@login: Permission denied (publickey).\r\n", time.Minute, failure.Refused},
+			"it says why": {
+				strings.Replace(hungUp, "Connection closed by 192.0.2.7 port 22", "Received disconnect from 192.0.2.7 port 22:2: no", 1),
+				time.Minute, failure.Refused,
+			},
+		} {
+			t.Run(name, simulated(func(t *testing.T) {
 				b := newBenchOf(t, nil, nil)
 				at := attemptOf(b.Host("login"), func(a *attempt) {
 					a.ask.attended = name != "nobody is there"
@@ -101,7 +97,7 @@ func TestAnSSHThatAPersonDoesNotHelpInTimeIsNoRefusal(t *testing.T) {
 				if got := at.classOf(at.sshFailed(t.Context(), said, errors.New("ssh ended"))); got != tt.class {
 					t.Errorf("class %d, want %d", got, tt.class)
 				}
-			})
-		})
-	}
+			}))
+		}
+	})
 }

@@ -154,9 +154,27 @@ func (b *bench) serve(t testing.TB) {
 // up serves, and connects to a host.
 func (b *bench) up(t testing.TB, name string) *Host {
 	t.Helper()
+	h := b.begin(t, name)
+	mustConnect(t, h)
+	return h
+}
+
+// begin serves, and has the user want a host.
+func (b *bench) begin(t testing.TB, name string) *Host {
+	t.Helper()
 	b.serve(t)
 	h := b.Host(name)
-	mustUp(t, h)
+	h.Up()
+	return h
+}
+
+// want serves, and has nobody in particular want a host whose login needs nobody.
+func (b *bench) want(t testing.TB, name string) *Host {
+	t.Helper()
+	b.memory.Remember(name, func(k *api.Known) { k.Silent = true })
+	b.serve(t)
+	h := b.Host(name)
+	h.Want()
 	return h
 }
 

@@ -25,6 +25,14 @@ func connected(t *testing.T, b *bench) (*Host, net.Conn) {
 	return h, sshtest.DialEcho(t, h)
 }
 
+// silence has a server say nothing to a client, until its host is shown as not responding.
+func silence(t *testing.T, s *sshtest.Server, h *Host, client io.Writer) {
+	t.Helper()
+	s.Pause(true)
+	say(client, "anybody?")
+	awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+}
+
 func responds(h *Host) bool { return h.Status().NotRespondingSince.IsZero() }
 
 // awaitHost waits until a host is as wanted and returns how long that took.
@@ -45,8 +53,8 @@ func awaitHost(t *testing.T, h *Host, limit time.Duration, wanted func() bool) t
 	}
 }
 
-func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestStall(t *testing.T) {
+	t.Run("a host that does not answer a client is shown within seconds", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
 		up := h.Status().Since
@@ -62,11 +70,8 @@ func TestAHostThatDoesNotAnswerAClientIsShownWithinSeconds(t *testing.T) {
 		if got := h.Status(); got.Cause != "" || !got.Since.Equal(up) {
 			t.Errorf("afterwards %+v", got)
 		}
-	})
-}
-
-func TestAHostThatDoesNotAnswerAClientsOwnChannelIsShownToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a host that does not answer a client's own channel is shown too", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
 		ch, requests, err := h.OpenChannel(t.Context(), "direct-tcpip", ssh.Marshal(struct {
@@ -80,15 +85,10 @@ func TestAHostThatDoesNotAnswerAClientsOwnChannelIsShownToo(t *testing.T) {
 		}
 		defer closing(ch)
 		go ssh.DiscardRequests(requests)
-		s.Pause(true)
-		say(ch, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, ch)
 		s.Pause(false)
-	})
-}
-
-func TestAWriteAfterTheEndWaitsForNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a write after the end waits for nothing", simulated(func(t *testing.T) {
 		b, _ := keyed(t)
 		h, c := connected(t, b)
 		ch, requests, err := h.OpenChannel(t.Context(), "session", nil)
@@ -105,11 +105,8 @@ func TestAWriteAfterTheEndWaitsForNothing(t *testing.T) {
 		if live, err := h.current(); err != nil || live.clients.waiting.Load() != 0 {
 			t.Errorf("%d clients wait, %v", live.clients.waiting.Load(), err)
 		}
-	})
-}
-
-func TestClientsThatGiveUpSoonShowItToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("clients that give up soon show it too", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
 		s.Pause(true)
@@ -123,11 +120,8 @@ func TestClientsThatGiveUpSoonShowItToo(t *testing.T) {
 		if responds(h) {
 			t.Error("not shown within 15 seconds")
 		}
-	})
-}
-
-func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a silent login replaces the connection", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
 		defer s.Stall()()
@@ -139,11 +133,8 @@ func TestASilentLoginReplacesAConnectionThatDoesNotRespond(t *testing.T) {
 		mustConnect(t, h)
 		sshtest.EchoThrough(t, h)
 		s.WantLogins(t, 2)
-	})
-}
-
-func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("the connection is kept while no login is due", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
 		s.Drop()
@@ -151,29 +142,18 @@ func TestAConnectionThatDoesNotRespondIsKeptWhileNoLoginIsDue(t *testing.T) {
 		mustConnect(t, h)
 		up := h.Status().Since
 		c := sshtest.DialEcho(t, h)
-		s.Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, c)
 		awaitHost(t, h, time.Minute, func() bool { return h.Status().State != api.HostUp })
 		if lasted := time.Since(up); lasted < time.Minute-time.Second {
 			t.Errorf("closed %v after the last login", lasted)
 		}
-	})
-}
-
-func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sshtest.NewServer(t, sshtest.AcceptPassword("right"))
-		_, h, err := logIn(t, s, nil, "right")
-		if err != nil {
-			t.Fatal(err)
-		}
+	}))
+	t.Run("the connection is kept if only a user can replace it", simulated(func(t *testing.T) {
+		_, s, h := byPassword(t)
 		time.Sleep(10 * time.Minute)
 		up := h.Status().Since
 		c := sshtest.DialEcho(t, h)
-		s.Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, c)
 		if h.Status().Hint == "" {
 			t.Error("nothing says that the connection is kept")
 		}
@@ -188,28 +168,19 @@ func TestAConnectionThatOnlyAPersonCanReplaceIsKeptAsLongAsEver(t *testing.T) {
 		if limit := 2 * time.Minute; took < limit-time.Second || took > limit+time.Second {
 			t.Errorf("given up after %v", took)
 		}
-	})
-}
-
-func TestAConnectionThatDoesNotRespondIsKeptUntilTheSitePermitsALogin(t *testing.T) {
-	const spacing = 20 * time.Minute
-	synctest.Test(t, func(t *testing.T) {
-		b, s := strictly(t, func(x *sshconfig.Settings) { x.LoginSpacing = spacing })
+	}))
+	t.Run("the connection is kept until the site permits a login", simulated(func(t *testing.T) {
+		b, s := keyed(t, func(x *sshconfig.Settings) { x.LoginSpacing = 20 * time.Minute })
 		h, c := connected(t, b)
-		s.Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, h, 15*time.Second, func() bool { return !responds(h) })
+		silence(t, s, h, c)
 		time.Sleep(75 * time.Second)
 		s.Pause(false)
 		awaitHost(t, h, time.Second, func() bool { return responds(h) })
 		if got := h.Status(); got.State != api.HostUp {
 			t.Errorf("closed before a login was due: %+v", got)
 		}
-	})
-}
-
-func TestAJumpHostIsKeptForTheHostBehindItThatNeedsAPerson(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("a jump host is kept for the host behind it that needs the user", simulated(func(t *testing.T) {
 		b, servers := chain(t, map[string][]string{"inner": {"outer"}}, nil)
 		servers["inner"].Config.PublicKeyCallback = nil
 		sshtest.AcceptPassword("right")(servers["inner"].Config)
@@ -220,30 +191,22 @@ func TestAJumpHostIsKeptForTheHostBehindItThatNeedsAPerson(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		up := inner.Status().Since
 		c := sshtest.DialEcho(t, inner)
-		servers["outer"].Pause(true)
-		say(c, "anybody?")
-		awaitHost(t, outer, 15*time.Second, func() bool { return !responds(outer) })
+		silence(t, servers["outer"], outer, c)
 		time.Sleep(75 * time.Second)
 		servers["outer"].Pause(false)
 		awaitHost(t, inner, time.Second, func() bool { return responds(inner) })
 		if got := inner.Status(); got.State != api.HostUp || !got.Since.Equal(up) {
 			t.Errorf("after a stall of the jump host: %+v", got)
 		}
-	})
-}
-
-func TestAnIdleHostThatDoesNotRespondIsShownWithin45Seconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("an idle host is shown within 45 seconds", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, _ := connected(t, b)
 		time.Sleep(time.Hour + 7*time.Second)
 		s.Pause(true)
 		awaitHost(t, h, 45*time.Second, func() bool { return !responds(h) })
-	})
-}
-
-func TestAStallOfThreeSecondsIsNotShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	}))
+	t.Run("one of three seconds is not shown", simulated(func(t *testing.T) {
 		b, s := keyed(t)
 		h, c := connected(t, b)
 		for range 20 {
@@ -256,7 +219,45 @@ func TestAStallOfThreeSecondsIsNotShown(t *testing.T) {
 			s.Pause(false)
 			time.Sleep(time.Second)
 		}
-	})
+	}))
+	t.Run("an idle connection sends a keepalive every half minute and nothing else", simulated(func(t *testing.T) {
+		b, _ := keyed(t)
+		writes := countWrites(b)
+		_, c := connected(t, b) // an open connection of a client is idle, too
+		say(c, "x")
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		before := writes.Load()
+		time.Sleep(time.Hour)
+		if sent := writes.Load() - before; sent < 119 || sent > 121 {
+			t.Errorf("%d packets in an hour", sent)
+		}
+	}))
+	t.Run("a client that waits for long costs a few keepalives and shows nothing", simulated(func(t *testing.T) {
+		b, _ := keyed(t)
+		writes := countWrites(b)
+		h, _ := connected(t, b)
+		// The server there is not reached for two minutes, as a page that computes.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		before := writes.Load()
+		go func() {
+			if c, err := h.Dial(ctx, "tcp", "dropped:1"); err == nil {
+				_ = c.Close()
+			}
+		}()
+		for range 60 {
+			time.Sleep(time.Second)
+			if !responds(h) {
+				t.Fatal("shown as not responding")
+			}
+		}
+		if sent := writes.Load() - before; sent > 20 {
+			t.Errorf("%d packets in a minute", sent)
+		}
+	}))
 }
 
 // countingConn counts what is written to a connection.
@@ -281,48 +282,4 @@ func countWrites(b *bench) *atomic.Int64 {
 		return countingConn{c, writes}, nil
 	}
 	return writes
-}
-
-func TestAnIdleConnectionSendsAKeepaliveEveryHalfMinuteAndNothingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := keyed(t)
-		writes := countWrites(b)
-		_, c := connected(t, b) // an open connection of a client is idle, too
-		say(c, "x")
-		if _, err := c.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		before := writes.Load()
-		time.Sleep(time.Hour)
-		if sent := writes.Load() - before; sent < 119 || sent > 121 {
-			t.Errorf("%d packets in an hour", sent)
-		}
-	})
-}
-
-func TestAClientThatWaitsForLongCostsAFewKeepalivesAndShowsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := keyed(t)
-		writes := countWrites(b)
-		h, _ := connected(t, b)
-		// The server there is not reached for two minutes, as a page that computes.
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		before := writes.Load()
-		go func() {
-			if c, err := h.Dial(ctx, "tcp", "dropped:1"); err == nil {
-				_ = c.Close()
-			}
-		}()
-		for range 60 {
-			time.Sleep(time.Second)
-			if !responds(h) {
-				t.Fatal("shown as not responding")
-			}
-		}
-		if sent := writes.Load() - before; sent > 20 {
-			t.Errorf("%d packets in a minute", sent)
-		}
-	})
 }

@@ -3,14 +3,20 @@ package tunnel
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/retry"
+	"tunctl/tunnel/sshconfig"
 )
 
 // facts determine a host's state.
 type facts struct {
+	asked     bool           // Up or Want was called, and Down was not called since
 	wanted    bool           // by a person, the agent, or a host that jumps through it
 	live      *conn          // the connection; nil: none
 	trying    string         // what a try under way is doing; "" between tries
@@ -21,6 +27,43 @@ type facts struct {
 	client    string         // the client that the person last used
 	tries     retry.Facts    // what they leave for the next one
 }
+
+// connections are those of a host besides the live one.
+type connections struct {
+	ended *conn          // the one that is about to be closed, even if the host is wanted again at once
+	lost  *conn          // the one that was last lost
+	aside map[*conn]bool // see standing; false: about to be closed
+}
+
+// dropAside has those that are set aside closed.
+func (c *connections) dropAside() {
+	for old := range c.aside {
+		c.aside[old] = false
+	}
+}
+
+// hostState is what is known of a host, and the state that follows. The host's lock guards
+// it, but for its first fields, which do not change.
+type hostState struct {
+	name    string
+	log     *slog.Logger
+	limits  *Limits        // of all hosts
+	publish func(api.Host) // is given every change
+
+	facts    facts
+	conns    connections
+	view     api.Host
+	used     sshconfig.Settings // those of the last try, and so of the live connection
+	identity string             // that they lead to; see Pool.identity
+	outdated bool               // the live connection's settings differ from the config
+	changed  chan struct{}      // closed at the next change of the view
+}
+
+// label is the host's name in messages.
+func (s *hostState) label() string { return api.HostLabel(s.name) }
+
+// retryLimitsLocked are the limits of all hosts, or stricter ones of the host's site.
+func (s *hostState) retryLimitsLocked() retry.Limits { return s.limits.within(&s.used).Limits }
 
 // derive is the only place that derives a state from facts.
 func derive(f *facts, label string) (state api.HostState, cause, hint string, code api.Code) {
@@ -64,12 +107,12 @@ func stalledText(c *conn, label string) (cause, hint string) {
 
 // enterLocked is the only place that enters a state. It sets the time and publishes the
 // change.
-func (h *Host) enterLocked() {
-	v := h.view
-	v.State, v.Cause, v.Hint, v.Code = derive(&h.facts, h.label())
-	v.Asking, v.Links = h.facts.asking, h.facts.links
+func (s *hostState) enterLocked() {
+	v := s.view
+	v.State, v.Cause, v.Hint, v.Code = derive(&s.facts, s.label())
+	v.Asking, v.Links = s.facts.asking, s.facts.links
 	v.Cause = api.Redact(v.Cause)
-	c := cmp.Or(h.facts.live, &conn{via: v.Via})
+	c := cmp.Or(s.facts.live, &conn{via: v.Via})
 	rtt, node := c.measured()
 	v.Auth, v.LoginNode, v.Via, v.Algorithms = c.auth, node, c.via, c.algorithms
 	v.RTTMs = float64(rtt) / float64(time.Millisecond)
@@ -77,31 +120,19 @@ func (h *Host) enterLocked() {
 	v.CertificateEnds = c.certificateEnds
 	v.NotRespondingSince, _ = c.notResponding()
 	v.Outdated = ""
-	if h.outdated && h.facts.live != nil {
-		v.Outdated = outdatedText(h.name)
+	if s.outdated && s.facts.live != nil {
+		v.Outdated = fmt.Sprintf("the settings of %s changed after it was connected; `tunctl logout %s` and `tunctl login %s` use the new ones",
+			s.label(), s.name, s.name)
 	}
-	if h.recheckDue && h.facts.trying == "" {
-		h.recheckDue = false
-		h.pool.recheckSoon()
-	}
-	if sameHost(&v, &h.view) {
+	if sameHost(&v, &s.view) {
 		return
 	}
-	if v.State != h.view.State {
+	if v.State != s.view.State {
 		v.Since = time.Now()
-		h.log.Info("host state", "state", v.State, "cause", api.WithoutLogin(v.Cause))
+		s.log.Info("host state", "state", v.State, "cause", api.WithoutLogin(v.Cause))
 	}
-	h.view = v
-	h.publishLocked()
-}
-
-// publishLocked publishes the current view.
-func (h *Host) publishLocked() {
-	close(h.changed)
-	h.changed = make(chan struct{})
-	if h.behind == "" {
-		h.pool.enqueue(h.statusLocked())
-	}
+	s.view = v
+	s.publishLocked()
 }
 
 // sameHost compares what follows from the facts. The settings change only together with
@@ -109,4 +140,79 @@ func (h *Host) publishLocked() {
 func sameHost(a, b *api.Host) bool {
 	return a.State == b.State && a.Cause == b.Cause && a.Hint == b.Hint && a.Code == b.Code && a.Asking == b.Asking && a.Auth == b.Auth &&
 		a.LoginNode == b.LoginNode && a.RTTMs == b.RTTMs && a.Hostname == b.Hostname && a.Outdated == b.Outdated
+}
+
+// publishLocked publishes the current view.
+func (s *hostState) publishLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.publish(s.statusLocked())
+}
+
+// statusLocked is the view with the channels in use, which change all the time.
+func (s *hostState) statusLocked() api.Host {
+	v := s.view
+	if c := s.facts.live; c != nil {
+		v.Channels, v.MaxChannels = c.slots.InUse()
+	}
+	return v
+}
+
+// warnLocked adds a warning to the view, and reports whether it is a new one.
+func (s *hostState) warnLocked(text string) bool {
+	known := slices.Contains(s.view.Warnings, text)
+	if !known {
+		s.view.Warnings = append(slices.Clip(s.view.Warnings), text)
+	}
+	return !known
+}
+
+// connectedLocked makes a connection the host's.
+func (s *hostState) connectedLocked(c *conn) {
+	f := &s.facts
+	f.live, s.conns.lost = c, nil
+	f.failure = nil
+	f.tries.Connected()
+	s.enterLocked()
+}
+
+// lostLocked records that the host lost its connection: it has ended or, if a reason is
+// given, does not respond.
+func (s *hostState) lostLocked(c *conn, silent error) {
+	f, now := &s.facts, time.Now()
+	f.live, s.conns.lost = nil, c
+	byUs := s.conns.ended == c // who wants the host since then wants a new connection
+	if f.wanted && !byUs {
+		why := silent
+		text := "%s does not respond: %v"
+		if silent == nil {
+			text, why = "the connection to %s was lost: %v", c.endReason()
+		}
+		f.failure = failure.Passing.Errorf(api.CodeUnreachable, why, "%s", fmt.Sprintf(text, s.label(), why))
+		if c.clients.sentWithin(now, s.limits.InUse) {
+			f.tries.Watch(now, true)
+		}
+		f.tries.Lost(now.Sub(c.since), silent == nil, s.retryLimitsLocked(), now, jitter())
+	}
+	s.enterLocked()
+}
+
+// jitter is a random part of a wait, which is no secret.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // see above
+
+// failedLocked records a failed try.
+func (s *hostState) failedLocked(try retry.FailedTry) {
+	s.log.Warn("connecting failed", "code", try.Why.Code, "err", try.Why.Message)
+	s.facts.failure = try.Why
+	s.facts.tries.Failed(try, s.retryLimitsLocked(), time.Now(), jitter())
+	if stop := s.facts.tries.Stop; stop != nil && !stop.Until.IsZero() {
+		stop.Why = suspectedBan(s.name, try.Why, stop.Until)
+	}
+}
+
+// suspectedBan is the error of a host that may have banned this address.
+func suspectedBan(host string, why *api.Error, until time.Time) *api.Error {
+	return api.Errorf(api.CodeUnreachable, "%s may have banned this address after refused logins (%s); no further tries until %s",
+		api.HostLabel(host), why.Message, until.Format(time.TimeOnly)).Because(why).
+		WithHint("a network change or the site's support can lift a ban; `tunctl login %s` tries now", host)
 }

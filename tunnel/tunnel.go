@@ -3,7 +3,7 @@
 //
 // The packages below it know one thing each: settings (sshconfig), the host's key
 // (hostkey), the user's keys (userkeys), the ssh program (openssh), what a failure was
-// (failure) and what follows from it (retry), how many sessions there may be (sessions) and
+// (failure) and what follows from it (retry), how many channels there may be (channels) and
 // how fast bulk data moves (pace). Above it, tunnel/node gets onto compute nodes by a
 // [Link], and tunnel/forward listens here.
 //

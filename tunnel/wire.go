@@ -264,13 +264,6 @@ func (w *wire) setOnEnd(f func()) bool {
 	return w.readErr == nil
 }
 
-// isBroken reports whether reading or writing failed. A lost link may show in either
-// first.
-func (w *wire) isBroken() bool {
-	hungUp, lost := w.ending()
-	return hungUp || lost != nil
-}
-
 // Close implements net.Conn. It may be called repeatedly.
 func (w *wire) Close() error {
 	w.closing.Do(func() {

@@ -131,9 +131,7 @@ func FuzzServerWords(f *testing.F) {
 		}))
 		b := newBench(t, s, nil)
 		b.person.answers = []string{"1"}
-		b.serve(t)
-		h := b.Host("login")
-		h.Up()
+		h := b.begin(t, "login")
 		if err := h.Await(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,8 +63,6 @@ var errNotAdopted = errors.New("logins on the node are not part of the job")
 
 func newJobAccess(n *Node, o Options) *jobAccess {
 	j := &jobAccess{node: n, o: o}
-	j.routeFinder = newRouteFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
-		&route{name: "a login on the node", ready: j.hopReady, open: j.openOnHop})
 	relay := relayOptions{
 		start: j.startOnHop, options: j.options, changed: n.login.Changed, records: cmp.Or[Records](o.Records, noRecords{}), record: o.record(true),
 		told: o.Held, limits: n.limits, log: n.log,
@@ -71,20 +70,23 @@ func newJobAccess(n *Node, o Options) *jobAccess {
 	if relay.told == nil {
 		relay.told = func() {}
 	}
+	if o.Job != "" {
+		j.steps = &jobSteps{
+			link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork, starting: ctxtime.NewMutex(),
+		}
+		relay.otherWay = j.steps.start
+	}
+	j.onHop = newSharedRelay(relay)
+	j.routeFinder = newRouteFinder("cannot get into the job on "+o.Names[0], n.limits, n.log,
+		&route{name: "a login on the node", relay: j.onHop, ready: j.hopReady, open: j.openOnHop})
 	if o.Job == "" {
-		j.onHop = newSharedRelay(relay)
 		return j
 	}
-	j.steps = &jobSteps{
-		link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork, starting: ctxtime.NewMutex(),
-	}
-	relay.otherWay = j.steps.start
-	j.onHop = newSharedRelay(relay)
 	relay.start, relay.otherWay, relay.record, relay.replaced = j.steps.start, j.startOnHop, o.record(false), j.tellEnded
 	j.steps.relay = newSharedRelay(relay)
 	j.routes = append(j.routes,
-		&route{name: stepRoute, ready: j.stepReady, open: j.steps.relay.openChannel},
-		&route{name: outsideRoute, ready: j.outsideReady, open: j.openOnHop})
+		&route{name: stepRoute, relay: j.steps.relay, ready: j.steps.relay.ready, open: j.steps.relay.openChannel},
+		&route{name: outsideRoute, relay: j.onHop, ready: j.outsideReady, open: j.openOnHop})
 	return j
 }
 
@@ -97,19 +99,26 @@ func (n *Node) SetServer(port int) { n.job.port.Store(int32(port)) }
 // "direct-streamlocal@openssh.com" are connections as the node sees them. An
 // *ssh.OpenChannelError is the node's own refusal; an *api.Error says that the job has
 // ended.
-func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
-	j := n.job
+func (n *Node) OpenChannel(ctx context.Context, kind string, payload []byte) (ch ssh.Channel, requests <-chan *ssh.Request, err error) {
+	err = n.job.byRoute(ctx, func(r *route) (err error) {
+		ch, requests, err = r.open(ctx, kind, payload)
+		return err
+	})
+	if err == nil && kind == "session" {
+		ch, requests = newJobSession(ch, requests, n.job.openSFTP)
+	}
+	return ch, requests, err
+}
+
+// byRoute has use use the route into the job, or another if that one no longer works.
+func (j *jobAccess) byRoute(ctx context.Context, use func(*route) error) error {
 	for again := true; ; again = false {
 		r, err := j.route(ctx)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		ch, requests, err := r.open(ctx, kind, payload)
-		if err == nil && kind == "session" {
-			ch, requests = newJobSession(ch, requests, j.openSFTP)
-		}
-		if err == nil || !again || !failure.IsRoute(err) {
-			return ch, requests, err
+		if err := use(r); !again || !failure.IsRoute(err) {
+			return err
 		}
 		j.settle(nil, time.Time{})
 	}
@@ -123,7 +132,7 @@ func (j *jobAccess) route(ctx context.Context) (*route, error) {
 	}
 	var noStep error
 	return j.find(ctx, best, func(r *route) error {
-		err := r.ready(ctx)
+		_, err := r.ready(ctx)
 		switch {
 		case err == nil:
 			j.found(r, noStep)
@@ -177,19 +186,19 @@ func (j *jobAccess) hopCommand() string {
 
 // hopReady reports whether a login on the node is part of the job. Only Slurm has another
 // route if it is not.
-func (j *jobAccess) hopReady(ctx context.Context) error {
+func (j *jobAccess) hopReady(ctx context.Context) (step.Info, error) {
 	info, err := j.onHop.ready(ctx)
 	outside := err == nil && !info.Inside
 	if outside && j.o.PBSJob != "" {
 		j.tellOutside(errNotAdopted.Error())
 	}
 	if j.o.Job == "" {
-		return noPythonIsFine(err)
+		return info, noPythonIsFine(err)
 	}
 	if outside {
-		return j.node.hop.Failure(errNotAdopted)
+		return info, j.node.hop.Failure(errNotAdopted)
 	}
-	return err
+	return info, err
 }
 
 // tellOutside tells that shells are not part of the job, and what that means for them.
@@ -198,16 +207,10 @@ func (j *jobAccess) tellOutside(why string) {
 		j.node.names[0], cmp.Or(j.o.Job, j.o.PBSJob), why))
 }
 
-// stepReady reports whether a job step starts.
-func (j *jobAccess) stepReady(ctx context.Context) error {
-	_, err := j.steps.relay.ready(ctx)
-	return err
-}
-
 // outsideReady reports whether there is a login on the node.
-func (j *jobAccess) outsideReady(ctx context.Context) error {
-	_, err := j.onHop.ready(ctx)
-	return noPythonIsFine(err)
+func (j *jobAccess) outsideReady(ctx context.Context) (step.Info, error) {
+	info, err := j.onHop.ready(ctx)
+	return info, noPythonIsFine(err)
 }
 
 // noPythonIsFine is nil if err only says that the node has no Python.
@@ -260,4 +263,48 @@ func (j *jobAccess) close() {
 		j.steps.relay.close()
 	}
 	j.onHop.close()
+}
+
+// DialInside connects to an address as the node sees it, by the relay inside the job: the
+// connection outlives the one to the host where the relay does. What is written first costs no
+// round trip of its own. Its errors are those of [Node.Dial], or say why there is no relay.
+func (n *Node) DialInside(ctx context.Context, network, address string, first []byte) (conn net.Conn, err error) {
+	if n.job.o.NoResume {
+		return nil, errNoResume
+	}
+	err = n.job.byRoute(ctx, func(r *route) (err error) {
+		conn, err = r.relay.dialAndWrite(ctx, network, address, first)
+		return err
+	})
+	return conn, err
+}
+
+var (
+	errNoResume = errors.New("resume is false for this host")
+	errOutside  = errors.New("programs outside the job are kept for ten minutes only")
+)
+
+// Ends is why what runs inside the job ends with the connection to the host; nil: it continues,
+// as far as is known.
+func (n *Node) Ends() error {
+	j := n.job
+	j.mu.Lock()
+	chosen, failed := j.chosen, j.pause.err
+	j.mu.Unlock()
+	if j.o.NoResume {
+		return errNoResume
+	}
+	if chosen == nil {
+		return failed
+	}
+	relay := chosen.relay
+	relay.mu.Lock()
+	defer relay.mu.Unlock()
+	if run := relay.running; chosen.name == outsideRoute || run != nil && !run.Info().Inside {
+		return errOutside
+	}
+	if relay.running == nil && errors.Is(relay.pause.err, errNoPython) {
+		return relay.pause.err
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"tunctl/tunnel"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/retry"
+	"tunctl/tunnel/step"
 )
 
 // route is one way onto a node, or into a job there. Its functions fail with a
@@ -29,8 +30,9 @@ type route struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	limited bool // each connection takes a session
 
-	// Into a job: ready reports whether open works.
-	ready func(ctx context.Context) error
+	// Into a job, by a relay: ready reports whether open works.
+	relay *sharedRelay
+	ready func(ctx context.Context) (step.Info, error)
 	open  func(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
 
 	slow time.Time // when it last used up the time; guarded by routeFinder.finding

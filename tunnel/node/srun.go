@@ -14,8 +14,8 @@ import (
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
+	"tunctl/tunnel/channels"
 	"tunctl/tunnel/failure"
-	"tunctl/tunnel/sessions"
 	"tunctl/tunnel/step"
 )
 
@@ -127,13 +127,16 @@ func (j *jobSteps) start(ctx context.Context, resumed bool, join joinFunc) (*tun
 		if resumed || j.options.allMemory && !j.otherRoute() {
 			limit = stepTimeout
 		}
-		s, err := j.startOnce(ctx, join, limit)
+		s, err := j.link.Start(ctx, posixsh.LoginLine, leaveStep+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
+		if err == nil {
+			err = joinRelay(ctx, s, join, limit, "srun", j.job)
+		}
 		switch {
 		case errors.Is(err, errNoOverlap) && !j.options.noOverlap:
 			j.options.noOverlap = true
 		case errors.Is(err, errNoPython):
 			return nil, err
-		case failure.IsRoute(err) && !errors.Is(err, sessions.ErrFew) && !j.options.allMemory:
+		case failure.IsRoute(err) && !errors.Is(err, channels.ErrFew) && !j.options.allMemory:
 			j.options.allMemory = true
 		default:
 			if err == nil {
@@ -151,14 +154,6 @@ func (j *jobSteps) start(ctx context.Context, resumed bool, join joinFunc) (*tun
 // the step alone; its child must not outlive it, since that would end the step. By then the
 // shell's number may belong to another process, so srun is known by the relay's name too.
 const leaveStep = `exec 3<&0; { { cat <&3; exec >&-; sleep 5; p=$(pgrep -P $$ -f tunctl-relay) && kill -9 $(pgrep -P $p) $p; } 2>/dev/null & } | exec `
-
-func (j *jobSteps) startOnce(ctx context.Context, join joinFunc, limit time.Duration) (*tunnel.Stream, error) {
-	s, err := j.link.Start(ctx, posixsh.LoginLine, leaveStep+j.srun(limit)+" sh -c "+posixsh.Quote(step.Command()))
-	if err != nil {
-		return nil, err
-	}
-	return s, joinRelay(ctx, s, join, limit, "srun", j.job)
-}
 
 // joinRelay has join make a relay of a command, or the way to one, which takes no longer than
 // limit.

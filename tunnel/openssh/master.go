@@ -97,14 +97,12 @@ func (m *Master) Start() error {
 
 // Await returns a connection to the control socket once it exists.
 func (m *Master) Await(ctx context.Context) (net.Conn, error) {
-	tick := time.NewTicker(masterPoll)
-	defer tick.Stop()
 	for {
 		if c, err := dialControl(ctx, m.control()); err == nil {
 			return c, nil
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(masterPoll):
 		case <-m.exited:
 			return nil, errors.New("ssh ended")
 		case <-ctx.Done():

@@ -1,11 +1,18 @@
 package sshconfig
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"regexp"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -107,4 +114,124 @@ func hopDestination(hop string) string {
 		return hop[:at] + strings.Trim(hop[at:], "[]")
 	}
 	return "ssh://" + hop[:at] + net.JoinHostPort(host, port)
+}
+
+// sshGTimeout is the default of Resolver.Timeout. ssh -G runs Match exec commands, which
+// may wait for a VPN that is down, and may query DNS.
+const sshGTimeout = 15 * time.Second
+
+// fromProgram runs `ssh -G`. The error is exec.ErrNotFound without an ssh program.
+func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings, error) {
+	program, err := FindSSH(r.Env)
+	if err != nil {
+		return Settings{}, exec.ErrNotFound
+	}
+	said, err := r.runSSHG(ctx, program, r.SSHConfig, destination)
+	if err != nil {
+		return Settings{}, err
+	}
+	defaults, err := r.defaultsOf(ctx, program)
+	if err != nil {
+		return Settings{}, err
+	}
+	s := settingsFrom(destination, said, defaults)
+	s.Source = "ssh -G"
+	explainKeychain(runtime.GOOS, &s, said, r.SSHConfig)
+	return s, nil
+}
+
+// programDefaults are what ssh programs do unless a person sets something else, by the file of the
+// program: an update of OpenSSH may change them.
+var programDefaults sync.Map // of programFile: directives
+
+type programFile struct {
+	path    string
+	size    int64
+	written time.Time
+}
+
+// defaultsOf returns the defaults of an ssh program, which are the same for every host but
+// for its name: the person set what differs from them.
+func (r Resolver) defaultsOf(ctx context.Context, program string) (directives, error) {
+	info, err := os.Stat(program)
+	if err != nil {
+		return nil, failure.OfStart(err).Wrap(fmt.Errorf("ssh -G: %w", err))
+	}
+	file := programFile{program, info.Size(), info.ModTime()}
+	if known, ok := programDefaults.Load(file); ok {
+		return known.(directives), nil
+	}
+	d, err := r.runSSHG(ctx, program, "none", "localhost")
+	if err == nil {
+		programDefaults.Store(file, d)
+	}
+	return d, err
+}
+
+// runSSHG runs `ssh -G` once. A timeout may pass; for what ssh says see classOf.
+func (r Resolver) runSSHG(ctx context.Context, program, config, destination string) (directives, error) {
+	limit := cmp.Or(r.Timeout, sshGTimeout)
+	running, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	args := []string{"-G", "-T"}
+	if config != "" {
+		args = append(args, "-F", config)
+	}
+	cmd := exec.CommandContext(running, program, append(args, "--", destination)...)
+	endAsGroup(cmd) // with its Match exec commands
+	cmd.Env = r.Env.Environ()
+	cmd.WaitDelay = outputDelay
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	said := strings.TrimSpace(stderr.String())
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return parseSSHG(string(out)), nil
+	case ctx.Err() != nil:
+		return nil, failure.Passing.Wrap(ctx.Err())
+	case running.Err() != nil && config == "none":
+		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G without any settings took longer than %s: is this computer very busy?", api.DurationText(limit)))
+	case running.Err() != nil:
+		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G took longer than %s: a Match exec command or a name lookup does not end", api.DurationText(limit)))
+	case exit == nil: // it could not be started
+		return nil, failure.OfStart(err).Wrap(fmt.Errorf("ssh -G: %w", err))
+	case exit.ExitCode() < 0: // ended by a signal
+		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G: %w", err))
+	case said == "":
+		return nil, failure.Permanent.Wrap(fmt.Errorf("ssh -G: %w", err))
+	}
+	return nil, classOf(said).Wrap(errors.New(api.NewRemoteText(said).String()))
+}
+
+var (
+	configMistake = regexp.MustCompile(`(?m): Bad configuration option: |^Bad owner or permissions on `)
+	// With LogLevel DEBUG ssh prints more lines, before and after its reason.
+	mayPass = regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: `)
+)
+
+// classOf is the class of a failed `ssh -G`, by its messages. A Match exec may
+// have printed among them, or after them, so all lines count: a temporary failure that is
+// taken for a mistake in the settings would stop the host until a person acts, while the
+// reverse only reads the settings again.
+func classOf(messages string) failure.Class {
+	if mayPass.MatchString(messages) && !configMistake.MatchString(messages) {
+		return failure.Passing
+	}
+	return failure.Permanent
+}
+
+// parseSSHG parses the output of `ssh -G`: a lower-case keyword and its value on each
+// line.
+func parseSSHG(text string) directives {
+	d := directives{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		if key != "" {
+			key = strings.ToLower(key)
+			d[key] = append(d[key], value)
+		}
+	}
+	return d
 }

@@ -45,13 +45,6 @@ func (c *Conn) Held() Held {
 	return Held{Channels: len(c.channels), Waiting: len(c.stream.kept), Full: c.stream.fullLocked(), Paused: c.paused}
 }
 
-// isGone reports whether the relay is known to have ended.
-func (c *Conn) isGone() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.farewell || errors.Is(c.err, ErrGone)
-}
-
 // Lost is closed when the way to the relay is lost. After Resume there is another.
 func (c *Conn) Lost() <-chan struct{} {
 	c.mu.Lock()
@@ -81,13 +74,7 @@ func (c *Conn) Resume(ctx context.Context, rw io.ReadWriteCloser) error {
 		_ = rw.Close()
 		return why
 	}
-	err := whileOpen(ctx, rw, func() error {
-		in, err := send(rw, connector, request.Mark, request)
-		if err != nil {
-			return err
-		}
-		return c.continueOver(rw, in)
-	})
+	err := launch(ctx, rw, connector, request.Mark, request, func(in *bufio.Reader) error { return c.continueOver(rw, in) })
 	if errors.Is(err, ErrGone) || errors.Is(err, errBroken) {
 		c.end(err)
 	}
@@ -136,14 +123,12 @@ func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
 func End(ctx context.Context, rw io.ReadWriteCloser, t Ticket) error {
 	defer func() { _ = rw.Close() }()
 	request := comeback{Mark: newMark(), Ticket: t, End: true}
-	return whileOpen(ctx, rw, func() error {
-		in, err := send(rw, connector, request.Mark, request)
-		if err != nil {
-			return err
-		}
-		if _, err = readAnswer(in); errors.Is(err, ErrGone) {
-			return nil
-		}
+	err := launch(ctx, rw, connector, request.Mark, request, func(in *bufio.Reader) error {
+		_, err := readAnswer(in)
 		return err
 	})
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	return err
 }

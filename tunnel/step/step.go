@@ -118,11 +118,7 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold 
 		c.ticket = Ticket{Socket: "tunctl-" + rand.Text(), Secret: rand.Text()}
 		h.Ticket = c.ticket
 	}
-	err := whileOpen(ctx, rw, func() error {
-		in, err := send(rw, relay, h.Mark, h)
-		if err != nil {
-			return err
-		}
+	err := launch(ctx, rw, relay, h.Mark, h, func(in *bufio.Reader) error {
 		c.mu.Lock()
 		c.stream.openLocked(&way{rw, in})
 		c.mu.Unlock()
@@ -151,10 +147,14 @@ func newConnection() *Conn {
 
 func newMark() string { return "tunctl-" + rand.Text() }
 
-// whileOpen closes rw when ctx ends, or if do fails.
-func whileOpen(ctx context.Context, rw io.Closer, do func() error) error {
+// launch sends a program with its options to a process that runs [Command], and has use go on where
+// the program's mark ends. It closes rw when ctx ends, or if that fails.
+func launch(ctx context.Context, rw io.ReadWriteCloser, program, mark string, options any, use func(*bufio.Reader) error) error {
 	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
-	err := do()
+	in, err := send(rw, program, mark, options)
+	if err == nil {
+		err = use(in)
+	}
 	if !stop() {
 		err = context.Cause(ctx)
 	}
@@ -231,17 +231,17 @@ func (c *Conn) Close() error {
 	c.closing = true
 	c.sendLocked(0, kindEnd, nil)
 	c.mu.Unlock()
-	late := time.NewTimer(endTimeout)
-	defer late.Stop()
 	select {
 	case <-c.done:
 	case <-c.Lost(): // the relay's answer may have come before
 		c.end(nil)
-	case <-late.C:
+	case <-time.After(endTimeout):
 		c.end(nil)
 	}
 	c.wg.Wait()
-	if c.ticket.Secret != "" && !c.isGone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gone := c.farewell || errors.Is(c.err, ErrGone); c.ticket.Secret != "" && !gone {
 		return ErrNotTold
 	}
 	return nil
@@ -353,13 +353,11 @@ func (c *Conn) sendLocked(channel uint32, kind byte, payload []byte) {
 
 // keepAlive sends pings until the connection ends.
 func (c *Conn) keepAlive() {
-	ticker := time.NewTicker(pingEvery)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-c.done:
 			return
-		case <-ticker.C:
+		case <-time.After(pingEvery):
 			c.ping()
 		}
 	}

@@ -58,15 +58,15 @@ var imports = map[string][]string{
 	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "internal/lists", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sessions", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/channels", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel/channels":  {"internal/api", "tunnel/failure"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
 	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
-	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/failure", "tunnel/retry", "tunnel/sessions", "tunnel/step"},
+	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/channels", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
 	"tunnel/retry":     {"internal/api", "tunnel/failure"},
-	"tunnel/sessions":  {"internal/api", "tunnel/failure"},
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 	"tunnel/tcpinfo":   {},
@@ -159,7 +159,7 @@ var never = []struct{ from, to string }{
 	{"tunnel/failure", "golang.org/x/crypto/ssh"},
 	{"tunnel/retry", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "golang.org/x/crypto/ssh"},
-	{"tunnel/sessions", "golang.org/x/crypto/ssh"},
+	{"tunnel/channels", "golang.org/x/crypto/ssh"},
 	{"tunnel/pace", "net"},
 	// Only the tunnel side knows SSH.
 	{"jobwatch", "golang.org/x/crypto/ssh"},

@@ -30,7 +30,7 @@ var clocked = map[string][]string{
 		"jobwatch/pbsserver_test.go Run: time.Sleep",
 		"jobwatch/watch_test.go Run: time.Sleep",
 		"tunnel/login_test.go pushing: time.Sleep",
-		"tunnel/loginpage_test.go TestADeviceCodeIsForThePersonAlone: time.Sleep",
+		"tunnel/loginpage_test.go TestLoginPage: time.Sleep",
 		"tunnel/retry_test.go TestBrokenLogin: time.AfterFunc",
 		"tunnel/stall_test.go awaitHost: time.After",
 		"tunnel/stall_test.go awaitHost: time.Since",

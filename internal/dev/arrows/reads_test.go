@@ -49,15 +49,15 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/exec.go", "session.Stderr", "a limitedBuffer"},
 	{"tunnel/exec.go", "x.Stdout", "of a limitedBuffer"},
 	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
+	{"tunnel/exec.go", "s.session.Stderr", "a stderrBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
-	{"tunnel/stream.go", "s.session.Stderr", "a stderrBuffer"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/openssh/listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},
 	{"tunnel/openssh/master.go", "m.cmd.Stderr", "a stderrBuffer of package tunnel"},
-	{"tunnel/proxycommand.go", "cmd.Stderr", "a stderrBuffer"},
-	{"tunnel/sshconfig/sshg.go", "cmd.Output", "ssh -G, which asks no host"},
-	{"tunnel/sshconfig/sshg.go", "cmd.Stderr", "ssh -G, which asks no host"},
+	{"tunnel/program.go", "cmd.Stderr", "a stderrBuffer"},
+	{"tunnel/sshconfig/resolver.go", "cmd.Output", "ssh -G, which asks no host"},
+	{"tunnel/sshconfig/resolver.go", "cmd.Stderr", "ssh -G, which asks no host"},
 }
 
 func TestEveryReadFromAHostIsBounded(t *testing.T) {

@@ -17,7 +17,7 @@ var byName = []string{
 	"internal/autostart/autostart.go",
 	"internal/desktop/clipboard.go", "internal/desktop/dialog.go", "internal/desktop/notify_other.go",
 	"internal/desktop/open.go", "internal/desktop/terminal.go",
-	"tunnel/sshconfig/file.go", "tunnel/sshconfig/sshg.go",
+	"tunnel/sshconfig/file.go", "tunnel/sshconfig/resolver.go",
 }
 
 // tools is the folder of what runs on a developer's machine only.

@@ -1,6 +1,6 @@
-// Package sessions bounds how many sessions are open at once on one connection, and learns
+// Package channels bounds how many session channels are open at once on one connection, and learns
 // from refusals what the server allows. It opens none itself.
-package sessions
+package channels
 
 import (
 	"context"
@@ -80,10 +80,12 @@ func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, boundLoc
 	for {
 		s.mu.Lock()
 		now := time.Now()
-		if !now.Before(s.restUntil) && s.open+s.pending >= boundLocked() {
-			s.growLocked(now)
+		rests := now.Before(s.restUntil)
+		if !rests && s.open+s.pending >= boundLocked() && s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {
+			s.limit++
+			s.grown, s.changedAt = true, now
 		}
-		if !now.Before(s.restUntil) && s.open+s.pending < boundLocked() {
+		if !rests && s.open+s.pending < boundLocked() {
 			s.pending++
 			s.mu.Unlock()
 			return &Slot{limit: s}
@@ -139,14 +141,6 @@ func (s *Limit) InUse() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open + s.pending, s.limit
-}
-
-// growLocked raises the limit by one after growAfter.
-func (s *Limit) growLocked(now time.Time) {
-	if s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {
-		s.limit++
-		s.grown, s.changedAt = true, now
-	}
 }
 
 // nextCheckLocked is when to look again without an event; 0: never.

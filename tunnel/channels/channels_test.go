@@ -1,4 +1,4 @@
-package sessions
+package channels
 
 import (
 	"context"
