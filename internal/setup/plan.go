@@ -134,24 +134,13 @@ func (p plan) config(config []byte) ([]byte, error) {
 	return configs.Appended(config, p.sessionText()), nil
 }
 
-// text is what is new in the config.
+// text is what is new in the config: one that has nothing else.
 func (p plan) text() (string, error) {
-	var b strings.Builder
-	switch {
-	case p.configured == "":
-		b.WriteString(p.hostText() + "\n")
-	case p.changesHost():
-		fmt.Fprintf(&b, "[host.%s]\nssh = %s\n\n", p.host, configs.Quote(p.ssh))
-	case p.ownMachine:
-		fmt.Fprintf(&b, "[host.%s]\nscheduler = %s\n\n", p.host, noScheduler)
+	text, err := p.config(nil)
+	if err == nil && !p.changes { // the section of a session that changes is not whole
+		_, err = configs.Parse("the new section", text)
 	}
-	if p.changes {
-		fmt.Fprintf(&b, "[session.%s]\nwith = %s\n", p.session, p.with())
-		return b.String(), nil
-	}
-	b.WriteString(p.sessionText())
-	_, err := configs.Parse("the new section", []byte(b.String()))
-	return b.String(), err
+	return string(text), err
 }
 
 // nextStep is what the user does next, and why if the scheduler refused the job.
