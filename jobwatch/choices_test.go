@@ -189,7 +189,7 @@ func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
 		},
 	} {
 		for script, want := range scripts {
-			w := NewWatcher(m, Options{Scheduler: scheduler, Limits: jobtest.QuickLimits()})
+			w := watcher(m, scheduler)
 			got, hint, err := w.Drafts().SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
 			if err != nil || got != want || want != "" && !strings.Contains(hint, "-o") {
 				t.Errorf("%s, %q: %q, %q, %v; want %q", scheduler, script, got, hint, err, want)

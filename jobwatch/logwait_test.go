@@ -90,9 +90,7 @@ func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
 
 // TestAnAnswerFromBeforeTheStartTakesNothingBack has a scheduler that answers from a cache.
 func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
 		w.poll.recordSubmitted(job, true)
@@ -122,9 +120,7 @@ func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
 }
 
 func TestASchedulerThatInsistsIsBelieved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
 		w.poll.recordSubmitted(job, true)

@@ -39,7 +39,7 @@ func TestAQsubThatDoesNotKnowWhereToKeepOutputGetsTheJobOnce(t *testing.T) {
 	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
 case $* in *"-k oed"*) printf 'qsub: illegal -k value\nusage: qsub [-a date_time]\n' >&2; exit 2;; esac
 echo "a notice" >&2; echo 7.vm`)
-	w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
+	w := watcher(m, pbsName)
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Args: []string{"-N", "a b"}})
 	if words := strings.Fields(m.Read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
 		t.Errorf("%+v, %v, %q", job, err, words)
@@ -108,7 +108,7 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			}
 			m.Write(t, ".profile", m.PathLine())
 			fakePBS(t, m)
-			w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
+			w := watcher(m, pbsName)
 			job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte(c.script), Base: "job.sh", Args: c.args})
 			if err != nil {
 				t.Fatal(err)
@@ -153,7 +153,7 @@ func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
 			m := jobtest.NewMachine(t)
 			m.Write(t, "answer", c.prints)
 			m.Program(t, "qstat", `cat "$HOME/answer"`)
-			_, found, err := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()}).Find(t.Context(), Query{Name: "nb"})
+			_, found, err := watcher(m, pbsName).Find(t.Context(), Query{Name: "nb"})
 			if found || c.none && err != nil || !c.none && (err == nil || !strings.Contains(err.Error(), "does not print the table")) {
 				t.Errorf("%v, %v", found, err)
 			}

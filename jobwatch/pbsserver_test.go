@@ -140,11 +140,7 @@ func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (remote.Res
 	case strings.Contains(script, "tunctl.since"):
 		out = "\ntunctl.since\n" + p.since + "\n"
 	}
-	mark := jobtest.MarkOf.FindStringSubmatch(script)[1]
-	return remote.Result{
-		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
-		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
-	}, ctx.Err()
+	return jobtest.Answer(script, out, errout, exit), ctx.Err()
 }
 
 func (p *pbsServer) connect(n int) {
@@ -248,14 +244,20 @@ func (r pbsJob) printed() string {
 func watchPBS(t *testing.T, p *pbsServer, test func(t *testing.T, w *Watcher)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := NewWatcher(p, Options{Scheduler: pbsName})
-		ctx, stop := context.WithCancel(t.Context())
-		var serving sync.WaitGroup
-		serving.Go(func() { _ = w.Serve(ctx) })
-		test(t, w)
-		stop()
-		serving.Wait()
+		test(t, serving(t, NewWatcher(p, Options{Scheduler: pbsName})))
 	})
+}
+
+// submit submits a job that a user waits for.
+func submit(t *testing.T, w *Watcher, tag string) api.Job {
+	t.Helper()
+	s := order(tag)
+	s.Awaited = true
+	job, err := w.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
 }
 
 func TestEndedJobsTakeNoMoreConnectionsThanTheyNeed(t *testing.T) {
@@ -350,10 +352,7 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 			t.Fatalf("found: %v, %v", found, err)
 		}
 		r := p.add("900.srv", "notebook", "Q")
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := submit(t, w, "t")
 		x := w.Watch(job.ID)
 		defer x.Close()
 		time.Sleep(5 * time.Second)
@@ -392,12 +391,7 @@ func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T
 				limits := remote.DefaultLimits()
 				limits.QueryAfterSubmit = tt.after
 				p := &pbsServer{}
-				w := NewWatcher(p, Options{Scheduler: pbsName, Limits: limits})
-				ctx, stop := context.WithCancel(t.Context())
-				var serving sync.WaitGroup
-				serving.Go(func() { _ = w.Serve(ctx) })
-				defer serving.Wait()
-				defer stop()
+				w := serving(t, NewWatcher(p, Options{Scheduler: pbsName, Limits: limits}))
 				if _, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
 					t.Fatalf("found: %v, %v", found, err)
 				}
@@ -432,10 +426,7 @@ func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("900.srv", "notebook", "Q")
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := submit(t, w, "t")
 		time.Sleep(time.Second)
 		if _, err := w.Jobs(t.Context()); err != nil { // a person asks
 			t.Fatal(err)
@@ -455,11 +446,7 @@ func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		for i := range 10 {
 			p.add(fmt.Sprintf("%d.srv", 900+i), "notebook", "Q")
-			job, err := w.Submit(t.Context(), Submission{Tag: fmt.Sprintf("t%d", i), Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.Watch(job.ID).Close()
+			defer w.Watch(submit(t, w, fmt.Sprintf("t%d", i)).ID).Close()
 		}
 		before := len(p.connections())
 		time.Sleep(4 * time.Second)
@@ -536,10 +523,7 @@ func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
 				if c.others > 0 {
 					time.Sleep(20 * time.Minute)
 				}
-				job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				job := submit(t, w, "t")
 				x := w.Watch(job.ID)
 				defer x.Close()
 				time.Sleep(15 * time.Second)
@@ -558,10 +542,7 @@ func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
 func TestAJobThatACacheDoesNotHaveYetIsNotGivenUp(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := submit(t, w, "t")
 		x := w.Watch(job.ID)
 		defer x.Close()
 		time.Sleep(time.Minute)
@@ -601,19 +582,16 @@ func (u useX) Run(ctx context.Context, command string, stdin []byte) (remote.Res
 	u.server.forgets = false
 	u.server.mu.Unlock()
 	if !strings.Contains(string(stdin), "-x ") {
-		mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
-		return remote.Result{
-			Stdout: fmt.Appendf(nil, "%s.begin\n\n%s.end 35\n", mark, mark),
-			Stderr: fmt.Appendf(nil, "%s.begin\nqstat: 7.srv Job has finished, use -x or -H to obtain historical job information\n\n%s.end\n", mark, mark),
-		}, nil
+		return jobtest.Answer(string(stdin), "", "qstat: 7.srv Job has finished, use -x or -H to obtain historical job information", 35), nil
 	}
 	return u.server.Run(ctx, command, stdin)
 }
 
-func TestACancelledJobThatStillRunsIsNotAdopted(t *testing.T) {
+func TestCancelledJob(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		r := p.add("7.srv", "notebook", "R")
+		p.add("8.srv", "notebook", "R", "comment", "Job run at Mon Mar 02 at 08:00 on (e12:ncpus=8) and terminated by root@srv")
 		if err := w.Cancel(t.Context(), "7.srv"); err != nil {
 			t.Fatal(err)
 		}
@@ -626,16 +604,6 @@ func TestACancelledJobThatStillRunsIsNotAdopted(t *testing.T) {
 		p.set(r, "F", "Exit_status", "271", "substate", "91")
 		if job, found, err := w.Find(t.Context(), Query{ID: "7.srv"}); !found || err != nil || job.State != api.JobCancelled {
 			t.Errorf("found %+v, %v, %v", job, found, err)
-		}
-	})
-}
-
-func TestAJobThatSomebodyElseDeletedIsNotAdopted(t *testing.T) {
-	p := &pbsServer{}
-	watchPBS(t, p, func(t *testing.T, w *Watcher) {
-		p.add("7.srv", "notebook", "R", "comment", "Job run at Mon Mar 02 at 08:00 on (e12:ncpus=8) and terminated by root@srv")
-		if job, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
-			t.Errorf("adopted %+v, %v", job, err)
 		}
 	})
 }
@@ -814,14 +782,12 @@ func TestMissingJobHasItsTurn(t *testing.T) {
 	})
 }
 
-func TestSubmitAnswer(t *testing.T) {
-	t.Run("without its frame is no refusal", func(t *testing.T) {
-		watchPBS(t, &pbsServer{cutAnswer: true}, func(t *testing.T, w *Watcher) {
-			_, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh"})
-			if _, doubt := errors.AsType[*DoubtError](err); !doubt {
-				t.Errorf("%v", err)
-			}
-		})
+func TestSubmitAnswerWithoutItsFrame(t *testing.T) {
+	watchPBS(t, &pbsServer{cutAnswer: true}, func(t *testing.T, w *Watcher) {
+		_, err := w.Submit(t.Context(), order("t"))
+		if _, doubt := errors.AsType[*DoubtError](err); !doubt {
+			t.Errorf("a refusal: %v", err)
+		}
 	})
 }
 

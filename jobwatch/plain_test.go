@@ -26,10 +26,6 @@ func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
 	return job
 }
 
-func plainWatcher(m *jobtest.Machine) *Watcher {
-	return NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits()})
-}
-
 func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	job, err := plainWatcher(m).Submit(t.Context(), Submission{

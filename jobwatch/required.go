@@ -63,7 +63,7 @@ func (b *Drafts) readOptions(ctx context.Context, d *sched.Directives, s Submiss
 	if s.Script != "" && !read {
 		script += "head -c " + maxScript + " <" + posixsh.QuotePath(s.Script) + " || exit 3\n"
 	}
-	unlock, err := b.host.lock(ctx)
+	unlock, err := b.host.turn.Take(ctx)
 	if err != nil {
 		return nil, err
 	}

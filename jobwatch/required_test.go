@@ -58,8 +58,7 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 }
 
 func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "with.sh", "#!/bin/sh\r\n#SBATCH -A def-a\r\nexit\r\n")
 	m.Write(t, "without.sh", "#!/bin/sh\nexit\n")
 	check := func(s Submission, want ...string) {
@@ -82,8 +81,7 @@ func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
 }
 
 func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	fakeGridEngine(t, m)
+	m, w := newGridEngine(t)
 	if err := os.Mkdir(m.File("work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +89,7 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 	check := func(want ...string) {
 		t.Helper()
 		s := Submission{Tag: "t", Script: "~/work/job.sh", Workdir: "~/work"}
-		if got, err := geWatcher(t, m).Drafts().MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
+		if got, err := w.Drafts().MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
@@ -106,8 +104,7 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 }
 
 func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	w := slurmWatcher(m)
 	got, err := w.Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
 	if err != nil || got != nil || len(m.Scripts) > 0 {
@@ -128,8 +125,7 @@ func (r *recorder) Run(ctx context.Context, command string, stdin []byte) (remot
 }
 
 func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, ".profile", m.PathLine()+"export MY_TOKEN=topsecret\n")
 	r := &recorder{Machine: m}
 	if _, err := slurmWatcher(r).Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n")}, []string{"--account=X"}); err != nil {
@@ -142,8 +138,7 @@ func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
 
 func TestDrafts(t *testing.T) {
 	t.Run("a script is read once for all that is asked about it", func(t *testing.T) {
-		m := jobtest.NewMachine(t)
-		jobtest.FakeSlurm(t, m)
+		m := jobtest.NewSlurm(t)
 		m.Write(t, "nb.sh", "#!/bin/sh\n#SBATCH -t 60\n")
 		drafts := slurmWatcher(m).Drafts()
 		for _, hours := range []string{"1", "2", "3", "4"} {

@@ -2,12 +2,10 @@ package jobwatch
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +16,7 @@ import (
 )
 
 func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
 	if _, err := slurmWatcher(m).Jobs(t.Context()); err == nil || !strings.Contains(err.Error(), "older than 20.02") {
 		t.Error(err)
@@ -71,15 +68,6 @@ cat "$HOME/job.$id$cluster" 2>/dev/null || { echo "slurm_load_jobs error: Invali
 // listed is a line of squeue.
 func listed(id, array, task, state, node, cluster, name string) string {
 	return jobtest.SqueueRecord(id, array, task, state, "p", node, "1794702600", "1794702650", "N/A", "0", "None", "/h/run.sh", "/h/%j", "1", "u", node, cluster, name)
-}
-
-// serving runs the Watcher's Serve until the test ends.
-func serving(t *testing.T, w *Watcher) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var done sync.WaitGroup
-	done.Go(func() { _ = w.Serve(ctx) })
-	t.Cleanup(func() { cancel(); done.Wait() })
 }
 
 // until waits until the watched job fits.
@@ -253,15 +241,7 @@ func TestMissingJob(t *testing.T) {
 }
 
 func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := NewWatcher(c, Options{Scheduler: slurmName})
-		ctx, cancel := context.WithCancel(t.Context())
-		var done sync.WaitGroup
-		done.Go(func() { _ = w.Serve(ctx) })
-		defer done.Wait()
-		defer cancel()
-
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		late := w.Watch("7")
 		defer late.Close()
 		time.Sleep(30 * time.Second)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,25 +153,16 @@ func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {
 	}
 }
 
-// counted answers every command with the same text, and counts them.
-type counted struct {
-	out, errout string
-	commands    atomic.Int32
-}
+// constant is a host whose every command writes the same to standard error.
+type constant struct{ says string }
 
-func (c *counted) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
-	mark, _, _ := strings.Cut(strings.SplitN(string(stdin), "tunctl-", 2)[1], ".begin")
-	mark = "tunctl-" + mark
-	c.commands.Add(1)
-	return remote.Result{
-		Stdout: []byte(mark + ".begin\n" + c.out + "\n" + mark + ".end 0\n"),
-		Stderr: []byte(mark + ".begin\n" + c.errout + "\n" + mark + ".end\n"),
-	}, nil
+func (c constant) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
+	return jobtest.Answer(string(stdin), "", c.says, 0), nil
 }
 
 func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counted{errout: "sbatch: Job 9 to start at 1794702650 using 1 processors"}
+		c := constant{"sbatch: Job 9 to start at 1794702650 using 1 processors"}
 		w := NewWatcher(c, Options{Scheduler: slurmName, Limits: remote.DefaultLimits()})
 		begin := time.Now()
 		for range 4 {

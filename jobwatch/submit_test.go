@@ -22,8 +22,7 @@ import (
 )
 
 func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", "before() { sleep 0.2; }")
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh", Session: "jupyter"}
 
@@ -63,8 +62,7 @@ func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
 }
 
 func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	if err := os.Mkdir(m.File("a $(touch x) 'b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +94,7 @@ func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
 }
 
 func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", `before() { echo "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified" >&2; exit 1; }`)
 	w := slurmWatcher(m)
 	s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
@@ -131,8 +128,7 @@ func TestALostAnswerIsFollowedByALook(t *testing.T) {
 		"killed after it reached the end": {`before() { accept; kill -9 $$; }`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "sbatch", c.sbatch)
 			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 			if c.found {
@@ -184,8 +180,7 @@ func TestRefusal(t *testing.T) {
 		"a refusal that is proven":               {sbatch: `before() { ` + refused + `}`, want: "the scheduler did not accept the job: Batch job submission failed: Invalid qos"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "sbatch", c.sbatch)
 			if c.squeue != "" {
 				m.Write(t, "squeue.fails", c.squeue)
@@ -216,9 +211,8 @@ func TestUnreachedServer(t *testing.T) {
 		"Grid Engine": {gridEngineName, "qsub", "error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster"},
 	} {
 		t.Run(name+" gets the job later, once", func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
-			w := NewWatcher(m, Options{Scheduler: c.scheduler, Limits: jobtest.QuickLimits()})
+			m := jobtest.NewSlurm(t)
+			w := watcher(m, c.scheduler)
 			s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
 			m.Program(t, c.program, "echo '"+c.says+"' >&2; exit 162")
 			for range 2 {
@@ -251,8 +245,7 @@ func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
 }
 
 func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	content := []byte("#!/bin/sh\n")
 	for name, s := range map[string]Submission{
 		"no such folder":   {Tag: "a", Content: content, Base: "x", Workdir: "~/nowhere"},
@@ -274,8 +267,7 @@ func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
 }
 
 func TestOldSubmissionsAreTidiedAway(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	for _, name := range []string{"gone/tunctl.lock", "alive/tunctl.lock", "foreign"} {
 		if err := os.MkdirAll(m.File(".tunctl/"+name), 0o755); err != nil {
@@ -299,8 +291,7 @@ func TestOldSubmissionsAreTidiedAway(t *testing.T) {
 }
 
 func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	old := time.Now().Add(-40 * 24 * time.Hour)
 	node, err := exec.Command("uname", "-n").Output()
 	if err != nil {
@@ -338,8 +329,7 @@ func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
 }
 
 func TestWhatAKilledJobLeftIsTidiedAwayOnceItIsOld(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	old := time.Now().Add(-100 * 24 * time.Hour)
 	for _, name := range []string{"job.99999999", "job.8.server", "job.9", "job.mine", "job.10", fmt.Sprint("job.", os.Getpid())} {
 		if err := os.MkdirAll(m.File(".tunctl/"+name), 0o700); err != nil {
@@ -379,8 +369,7 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 		"another job of the person's": `before() { accept; echo "12 /h/other.sh" >>"$HOME/submitted"; echo 12; exit; }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "sbatch", sbatch)
 			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
 			want, _, _ := strings.Cut(jobtest.Submitted(t, m)[0], "@")
@@ -389,8 +378,7 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 			}
 		})
 	}
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", `before() { script=/spool/copy.sh; }`)
 	if job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
 		t.Errorf("a wrapper that submits a copy: %+v, %v", job, err)
@@ -423,8 +411,7 @@ func TestKnownRefusalsHaveAHint(t *testing.T) {
 }
 
 func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	work := filepath.Join(filepath.Dir(m.Home), "work")
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(work)+"\n")
 	w := NewWatcher(m, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
@@ -459,8 +446,7 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 }
 
 func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/sbatch.words"; echo 7`)
 	logs := m.File(".tunctl/logs")
 	for i, c := range []struct {
@@ -478,7 +464,7 @@ func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
 		if err := os.RemoveAll(logs); err != nil {
 			t.Fatal(err)
 		}
-		w := NewWatcher(m, Options{Scheduler: c.scheduler, Limits: jobtest.QuickLimits()})
+		w := watcher(m, c.scheduler)
 		s := Submission{Tag: fmt.Sprint("t", i), Content: []byte("#!/bin/sh\n"), Base: "x", Args: c.args, Logs: `"$HOME/.tunctl/logs"`}
 		if _, err := w.Submit(t.Context(), s); err != nil {
 			t.Errorf("%+v: %v", c, err)
@@ -501,8 +487,7 @@ func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
 }
 
 func TestOldLogsOfJobsThatWeWroteAreRemoved(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	if err := os.MkdirAll(m.File(".tunctl/logs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -525,8 +510,7 @@ func TestOldLogsOfJobsThatWeWroteAreRemoved(t *testing.T) {
 }
 
 func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
 	submit := func(private string) string {
 		_, err := NewWatcher(m, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits(), Private: private}).Submit(t.Context(), s)
@@ -579,8 +563,7 @@ func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 }
 
 func TestAFullDiskIsNamedAsTheCause(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Program(t, "sed", `echo "sed: couldn't flush stdout: Disk quota exceeded" >&2; exit 4`)
 	m.Write(t, "job.sh", "#!/bin/sh\n")
 	_, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "t", Script: "~/job.sh"})

@@ -27,7 +27,7 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 		}
 		return last, nil
 	}
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return sched.Usage{}, err
 	}

@@ -54,7 +54,7 @@ echo "$1" >>"$HOME/ended"`)
 		t.Fatal(err)
 	}
 	if len(out) > 1<<18+1 || !strings.Contains(string(out), "step 7.1 says hello\n") || strings.Contains(string(out), "7.0") {
-		t.Errorf("%d bytes, beginning %q", len(out), clip(string(out), 80))
+		t.Errorf("%d bytes, beginning %q", len(out), out[:min(len(out), 80)])
 	}
 	if words := m.Read(t, "words"); !strings.Contains(words, "-j 7'; touch injected; '") {
 		t.Errorf("squeue was asked %q", words)
@@ -79,8 +79,7 @@ func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
 }
 
 func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	now := time.Now().Unix()
 	record := func(id int, state string, ended int64) string {
 		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal||10|a|b\\n", id, state, ended-60, ended-50, ended)
@@ -96,8 +95,7 @@ func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
 }
 
 func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
 printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\0371\037u\037cn01\037north\037done\036\n' "$(date +%s)"`)
 	jobs, err := slurmWatcher(m).Recent(t.Context())
@@ -108,7 +106,7 @@ printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037Non
 
 func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
 	m := jobtest.NewMachine(t)
-	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits()})
+	w := watcher(m, noScheduler)
 	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +135,7 @@ while test $i -le 2500; do
 	printf '%-30s mira            cpu             nb                 25042    1     8   32gb 02:00 F 00:20 e12/0*8\n' "$i.pbs9"
 	i=$((i + 1))
 done`)
-	w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
+	w := watcher(m, pbsName)
 	jobs, err := w.Recent(t.Context())
 	if err != nil || len(jobs) == 0 || jobs[len(jobs)-1].ID != "2500.pbs9" && jobs[0].ID != "2500.pbs9" {
 		t.Errorf("%d jobs, %v", len(jobs), err)
@@ -155,7 +153,7 @@ func TestExtendSetsTheWholeLimit(t *testing.T) {
 	for _, tt := range tests {
 		m := jobtest.NewMachine(t)
 		m.Program(t, tt.program, `printf '%s\n' "$*" >>"$HOME/asked"`)
-		w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: jobtest.QuickLimits()})
+		w := watcher(m, tt.scheduler)
 		if err := w.Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute); err != nil {
 			t.Errorf("%s: %v", tt.scheduler, err)
 		}
@@ -188,7 +186,7 @@ func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := jobtest.NewMachine(t)
 			m.Program(t, tt.program, tt.text)
-			w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: jobtest.QuickLimits()})
+			w := watcher(m, tt.scheduler)
 			err := w.Extend(t.Context(), "54", time.Hour)
 			e, ok := errors.AsType[*api.Error](err)
 			if !ok || e.Code != tt.code || !strings.Contains(e.Message, tt.want) {

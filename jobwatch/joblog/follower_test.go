@@ -3,7 +3,6 @@ package joblog
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -205,14 +204,7 @@ func (d *disk) Run(_ context.Context, _ string, stdin []byte) (remote.Result, er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads = append(d.reads, time.Now())
-	marks := jobtest.MarkOf.FindStringSubmatch(string(stdin))
-	_, script, _ := strings.Cut(string(stdin), "tunctl_read tunctl-")
-	name, _, _ := strings.Cut(script, ".")
-	mark, out := "tunctl-"+name, ""
-	if d.there {
-		out = fmt.Sprintf("\n%s.0 0 %d /log\n%s", mark, len(d.text), d.text)
-	}
-	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
+	return jobtest.Files(string(stdin), func(string) (string, bool) { return d.text, d.there }), nil
 }
 
 // between is how many reads there were in a period.

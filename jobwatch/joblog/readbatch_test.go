@@ -31,13 +31,7 @@ func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (remote.Result,
 		<-ctx.Done()
 		return remote.Result{}, ctx.Err()
 	}
-	frame, inner, out := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1], "", ""
-	for i, m := range jobtest.LogAsked.FindAllStringSubmatch(string(stdin), -1) {
-		name := "/h/slurm-" + m[1] + ".out"
-		inner = m[2]
-		out += fmt.Sprintf("\n%s.%d 0 %d %s\n%s", inner, i, len(name), name, name)
-	}
-	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", frame, out, inner, frame)}, nil
+	return jobtest.Files(string(stdin), func(path string) (string, bool) { return path, true }), nil
 }
 
 // follow follows ten logs for a while, and returns what was read of each.
