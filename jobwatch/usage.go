@@ -62,8 +62,5 @@ func (u *usages) get(ref string, pause time.Duration) (last sched.Usage, due boo
 func (u *usages) set(ref string, usage sched.Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.last == nil {
-		u.last = make(map[string]sched.Usage)
-	}
 	u.last[ref] = usage
 }

@@ -70,7 +70,7 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, ErrOwnerUnknown
-		files := &RuntimeFiles{owner: ownerFunc(func(int) (bool, error) { asked++; return answer == nil, answer })}
+		files := &RuntimeFiles{owners: map[string]ownership{}, owner: ownerFunc(func(int) (bool, error) { asked++; return answer == nil, answer })}
 		for range 10 {
 			files.own(t.Context(), "/h/jpserver-7.json")
 			time.Sleep(10 * time.Second)

@@ -55,12 +55,8 @@ var Kind = sched.Kind{
 	Discover:     discoverScript,
 	Directives: sched.Directives{
 		Prefix: "#PBS",
-		Variables: func(option string) []string { // of the qsub of NCAR
-			if option == "A" {
-				return []string{"PBS_ACCOUNT"}
-			}
-			return nil
-		},
+		// Of the qsub of NCAR.
+		Variables: func(option string) []string { return map[string][]string{"A": {"PBS_ACCOUNT"}}[option] },
 	},
 	Program: "qsub", JobName: "N", Options: options, LogOption: "o", OwnLog: sched.QsubOwnLog,
 	LogIn:      `-o "$tunctl_logs/"`, // what the script prints before it redirects, and PBS at its end

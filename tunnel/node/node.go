@@ -51,7 +51,7 @@ type Options struct {
 	Job   string   // the Slurm job that runs there; "": srun is not tried
 	// Cluster is the Slurm cluster of the job, if it is another than the host's own.
 	Cluster string
-	PBSJob  string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
+	QsubJob string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
 	// NoResume has what runs inside the job end with the connection to the host.
 	NoResume bool
 	// Notice is given what a person should know about the route into the job, each kind of

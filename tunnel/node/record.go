@@ -12,14 +12,14 @@ type Record struct {
 	Names   []string `json:"names"` // as in Options
 	Job     string   `json:"job,omitempty"`
 	Cluster string   `json:"cluster,omitempty"`
-	PBSJob  string   `json:"pbsJob,omitempty"`
+	QsubJob string   `json:"pbsJob,omitempty"`
 	OnHop   bool     `json:"onHop,omitempty"` // it is in a login on the node, not in a job step
 	step.Ticket
 }
 
 // Options are those of the node that the relay is on.
 func (r *Record) Options() Options {
-	return Options{Names: r.Names, Job: r.Job, Cluster: r.Cluster, PBSJob: r.PBSJob}
+	return Options{Names: r.Names, Job: r.Job, Cluster: r.Cluster, QsubJob: r.QsubJob}
 }
 
 // Hold is how long a relay waits for its client at most.
@@ -42,7 +42,7 @@ func (noRecords) Remove(Record, bool) {}
 // record makes the records of relays on the node.
 func (o *Options) record(onHop bool) func(step.Ticket) Record {
 	return func(t step.Ticket) Record {
-		return Record{Names: o.Names, Job: o.Job, Cluster: o.Cluster, PBSJob: o.PBSJob, OnHop: onHop, Ticket: t}
+		return Record{Names: o.Names, Job: o.Job, Cluster: o.Cluster, QsubJob: o.QsubJob, OnHop: onHop, Ticket: t}
 	}
 }
 
