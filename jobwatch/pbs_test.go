@@ -136,27 +136,3 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 		})
 	}
 }
-
-func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
-	const empty = "\nsrv: \n\nJob ID          Username Queue    Jobname    S Time\n--------------- -------- -------- ---------- - -----\n"
-	for name, c := range map[string]struct {
-		prints string
-		none   bool
-	}{
-		"nothing":        {"", true},
-		"headings alone": {empty, true},
-		"a row too few":  {empty + "7.srv           mira     normal\n", false},
-		"another table":  {"ID   STATE\n7    running\n", false},
-		"JSON":           {`{"Jobs":{"7.srv":{"Job_Name":"nb"}}}`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			m.Write(t, "answer", c.prints)
-			m.Program(t, "qstat", `cat "$HOME/answer"`)
-			_, found, err := watcher(m, pbsName).Find(t.Context(), Query{Name: "nb"})
-			if found || c.none && err != nil || !c.none && (err == nil || !strings.Contains(err.Error(), "does not print the table")) {
-				t.Errorf("%v, %v", found, err)
-			}
-		})
-	}
-}

@@ -268,39 +268,6 @@ func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 	})
 }
 
-func TestOfSeveralJobsOfANameTheOneThatRunsIsTaken(t *testing.T) {
-	at := func(minutes int) time.Time { return time.Unix(1794702600, 0).Add(time.Duration(minutes) * time.Minute) }
-	running := api.Job{ID: "1", Name: "nb", State: api.JobRunning, Node: "lyra01", Submitted: at(0)}
-	configuring := api.Job{ID: "2", Name: "nb", State: api.JobConfiguring, Submitted: at(1)}
-	queued := api.Job{ID: "3", Name: "nb", State: api.JobQueued, Submitted: at(2)}
-	newer := api.Job{ID: "4", Name: "nb", State: api.JobQueued, Submitted: at(3)}
-	held := api.Job{ID: "5", Name: "nb", State: api.JobHeld, Submitted: at(4)}
-	for _, c := range []struct {
-		jobs []api.Job
-		want string
-	}{
-		{[]api.Job{held, newer, queued, configuring, running}, "1"},
-		{[]api.Job{held, newer, queued, configuring}, "2"},
-		{[]api.Job{held, queued, newer}, "4"},
-		{[]api.Job{held}, "5"},
-	} {
-		job, found, err := Query{Name: "nb"}.choose(newScheduler(slurmName), c.jobs)
-		if err != nil || !found || job.ID != c.want {
-			t.Errorf("job %q of %d, want %q (%v)", job.ID, len(c.jobs), c.want, err)
-		}
-	}
-
-	second := api.Job{ID: "6", Name: "nb", State: api.JobRunning, Node: "lyra02", Submitted: at(5)}
-	_, found, err := Query{Name: "nb"}.choose(newScheduler(slurmName), []api.Job{running, held, second})
-	if e, ok := errors.AsType[*AmbiguousError](err); found || !ok || e.Error() != `2 jobs called "nb" are running: 6 on lyra02, 1 on lyra01` {
-		t.Errorf("between two that run: %v, %v", found, err)
-	}
-	running.Script, second.Script = "/h/.tunctl/t/x.sh", "/h/.tunctl/t/x.sh"
-	if job, found, err := (Query{Tag: "t"}).choose(newScheduler(slurmName), []api.Job{running, second}); err != nil || !found || job.ID != "6" {
-		t.Errorf("by tag: %+v, %v, %v", job, found, err)
-	}
-}
-
 // noise is what start-up files, modules and wrappers of real sites do.
 const noise = `echo "Loading compiler/2024"; echo "  JOBID PARTITION"; echo "module: nothing to unload" >&2
 export LANG=de_DE.UTF-8 LC_ALL=de_DE.UTF-8 SQUEUE_FORMAT="%i" SLURM_TIME_FORMAT=relative SQUEUE_PRIORITY=1
@@ -338,15 +305,6 @@ cat "$HOME/records"; echo "Your quota: 80 %"`)
 				t.Errorf("%+v, %v", job, err)
 			}
 		})
-	}
-}
-
-func TestATableInsteadOfTheColumnsIsNotTakenForNoJobs(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	m.Program(t, "squeue", `echo "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"; echo "                 7      day       nb     mira  R       0:10      1 lyra07"`)
-	_, found, err := slurmWatcher(m).Find(t.Context(), Query{Name: "nb"})
-	if found || err == nil || !strings.Contains(err.Error(), "prints a table instead") {
-		t.Errorf("%v, %v", found, err)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/posixsh"
-	"tunctl/jobwatch/remote"
 )
 
 func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
@@ -142,65 +141,39 @@ done`)
 	}
 }
 
-func TestExtendSetsTheWholeLimit(t *testing.T) {
-	tests := []struct {
+func TestExtend(t *testing.T) {
+	const down = "slurm_update error: Unable to contact slurm controller (connect failure)"
+	for name, tt := range map[string]struct {
 		scheduler, program, id string
-		want                   string
+		says                   string // on standard error, before it fails with status
+		status                 int
+		asked, want            string // what the program is asked, or the error
+		code                   api.Code
 	}{
-		{slurmName, "scontrol", "54", "update JobId=54 TimeLimit=26:30:00"},
-		{pbsName, "qalter", "54.pbs101", "-l walltime=26:30:00 54.pbs101"},
-	}
-	for _, tt := range tests {
-		m := jobtest.NewMachine(t)
-		m.Program(t, tt.program, `printf '%s\n' "$*" >>"$HOME/asked"`)
-		w := watcher(m, tt.scheduler)
-		if err := w.Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute); err != nil {
-			t.Errorf("%s: %v", tt.scheduler, err)
-		}
-		if got := strings.TrimSpace(m.Read(t, "asked")); got != tt.want {
-			t.Errorf("%s was asked %q, want %q", tt.scheduler, got, tt.want)
-		}
-	}
-}
-
-func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
-	tests := []struct {
-		name, scheduler, program, text string
-		want                           string
-		code                           api.Code
-	}{
-		{
-			"Slurm lets only operators", slurmName, "scontrol", `echo "Access/permission denied for job 54" >&2; exit 1`,
-			"Access/permission denied", api.CodeFailed,
-		},
-		{
-			"Slurm's partition has a limit", slurmName, "scontrol", `echo "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)" >&2; exit 1`,
-			"exceeds some limit", api.CodeFailed,
-		},
-		{"Slurm's job is over", slurmName, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "no longer running", api.CodeJobEnded},
-		{"PBS lets only managers", pbsName, "qalter", `echo "qalter: Unauthorized Request  54.pbs101" >&2; exit 159`, "Unauthorized Request", api.CodeFailed},
-		{"PBS's job is over", pbsName, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "no longer running", api.CodeJobEnded},
-		{"no scheduler", noScheduler, "true", ``, "no time limit", api.CodeFailed},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		"Slurm":                         {slurmName, "scontrol", "54", "", 0, "update JobId=54 TimeLimit=26:30:00", "", ""},
+		"PBS":                           {pbsName, "qalter", "54.pbs101", "", 0, "-l walltime=26:30:00 54.pbs101", "", ""},
+		"Slurm lets only operators":     {slurmName, "scontrol", "54", "Access/permission denied for job 54", 1, "", "Access/permission denied", api.CodeFailed},
+		"Slurm's partition has a limit": {slurmName, "scontrol", "54", "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)", 1, "", "exceeds some limit", api.CodeFailed},
+		"Slurm's job is over":           {slurmName, "scontrol", "54", "Invalid job id specified for job 54", 1, "", "no longer running", api.CodeJobEnded},
+		"Slurm does not answer":         {slurmName, "scontrol", "54", down, 1, "", "the scheduler does not respond", ""}, // which is no refusal
+		"PBS lets only managers":        {pbsName, "qalter", "54", "qalter: Unauthorized Request  54.pbs101", 159, "", "Unauthorized Request", api.CodeFailed},
+		"PBS's job is over":             {pbsName, "qalter", "54", "qalter: Job has finished 54.pbs101", 35, "", "no longer running", api.CodeJobEnded},
+		"no scheduler":                  {noScheduler, "true", "54", "", 0, "", "no time limit", api.CodeFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
 			m := jobtest.NewMachine(t)
-			m.Program(t, tt.program, tt.text)
-			w := watcher(m, tt.scheduler)
-			err := w.Extend(t.Context(), "54", time.Hour)
-			e, ok := errors.AsType[*api.Error](err)
-			if !ok || e.Code != tt.code || !strings.Contains(e.Message, tt.want) {
-				t.Errorf("err = %#v", err)
+			m.Program(t, tt.program, fmt.Sprintf("printf '%%s\\n' \"$*\" >\"$HOME/asked\"; echo '%s' >&2; exit %d", tt.says, tt.status))
+			err := watcher(m, tt.scheduler).Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute)
+			if tt.asked != "" {
+				if got := strings.TrimSpace(m.Read(t, "asked")); err != nil || got != tt.asked {
+					t.Errorf("it was asked %q, %v; want %q", got, err, tt.asked)
+				}
+				return
+			}
+			e, refused := errors.AsType[*api.Error](err)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || refused != (tt.code != "") || refused && e.Code != tt.code {
+				t.Errorf("%#v", err)
 			}
 		})
-	}
-}
-
-func TestAnExtensionWithoutAnAnswerIsNoRefusal(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	m.Program(t, "scontrol", `echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2; exit 1`)
-	err := slurmWatcher(m).Extend(t.Context(), "54", time.Hour)
-	if !errors.Is(err, remote.ErrNoAnswer) {
-		t.Errorf("err = %v, want ErrNoAnswer", err)
 	}
 }
