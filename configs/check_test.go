@@ -71,7 +71,8 @@ func TestCheckProblems(t *testing.T) {
 		`3:1 [local] unknown key "local" in [host.a]`)
 }
 
-func TestAHostThatIsWrittenSomewhereOrInFullIsNoSlip(t *testing.T) {
+// TestCheckKnownHosts: a host that is written somewhere or in full is no slip.
+func TestCheckKnownHosts(t *testing.T) {
 	for _, host := range []string{"narval", "beluga", "belugb", "cluster", "narval.example.org", "ann@narva"} {
 		if got := checked(t, narval+"[session.a]\nhost = \""+host+"\"\njob = \"x\"\n"); got != "" {
 			t.Errorf("%s: %s", host, got)
@@ -79,7 +80,8 @@ func TestAHostThatIsWrittenSomewhereOrInFullIsNoSlip(t *testing.T) {
 	}
 }
 
-func TestAnswersForOneOfTheSchedulersAreValid(t *testing.T) {
+// TestCheckAnswersOfAnyScheduler: answers for one of the schedulers are valid.
+func TestCheckAnswersOfAnyScheduler(t *testing.T) {
 	for _, with := range []string{`partition = "a", hours = 2`, `queue = "a"`, `gpu = "0,1"`, `venv = "~/x"`} {
 		if got := checked(t, "[session.a]\nhost = \"beluga\"\nsubmit = \"builtin:jupyter\"\nwith = { "+with+" }\n"); got != "" {
 			t.Errorf("%s: %s", with, got)
@@ -87,7 +89,8 @@ func TestAnswersForOneOfTheSchedulersAreValid(t *testing.T) {
 	}
 }
 
-func TestTheExampleIsValidByItsSites(t *testing.T) {
+// TestCheckExample: the example is valid by its sites.
+func TestCheckExample(t *testing.T) {
 	if got := checked(t, example); got != "" {
 		t.Error(got)
 	}

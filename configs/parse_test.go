@@ -98,7 +98,7 @@ config.toml:1:9011: "x" is not one of "ready", "needs-login", "time-limit", "idl
 	}
 }
 
-func TestSyntaxErrorsAreExplained(t *testing.T) {
+func TestSyntaxErrors(t *testing.T) {
 	check := checker(t)
 	check("text without quotes", "[host.narval]\nssh = narval.example.org # mine\n",
 		`2:7 [narval.example.org] "narval.example.org" is neither quoted text, a number, true nor false`,
@@ -151,7 +151,7 @@ func TestSyntaxErrorsAreExplained(t *testing.T) {
 		`4:1 [shs] unknown key "shs" in [host.a]`, `→ did you mean "ssh"?`)
 }
 
-func TestOddFilesAreAnswered(t *testing.T) {
+func TestOddFiles(t *testing.T) {
 	check := checker(t)
 	check("CRLF line ends", "notify = true\r\n[session.a]\r\nlocall = 1\r\n",
 		`2:2 [session.a] [session.a] has no host`, `→ add: host = "narval"`,
@@ -194,7 +194,8 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-func TestAnErrorTellsItsPlace(t *testing.T) {
+// TestErrorFields: an error tells its place.
+func TestErrorFields(t *testing.T) {
 	_, err := Parse("my.toml", []byte("\n  notfy = true\n"))
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

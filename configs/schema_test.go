@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestUnknownKeysAndTablesAreRefused(t *testing.T) {
+// TestUnknownKeys: unknown keys and tables are refused.
+func TestUnknownKeys(t *testing.T) {
 	check := checker(t)
 	check("a slip", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\n\nopen = true\n\nlocall = 8888\n",
 		`7:1 [locall] unknown key "locall" in [session.jupyter]`, `→ did you mean "local"?`)
@@ -36,7 +37,8 @@ func TestUnknownKeysAndTablesAreRefused(t *testing.T) {
 		`1:11 ["jupyter"] "session" must be a section, not text`, `→ write: [session.NAME]`)
 }
 
-func TestWrongTypesAreRefusedWithAnExample(t *testing.T) {
+// TestWrongTypes: wrong types are refused with an example.
+func TestWrongTypes(t *testing.T) {
 	check := checker(t)
 	check("text for a number", "[session.a]\nhost = \"x\"\njob = \"y\"\nlocal = \"8888\"\n",
 		`4:9 ["8888"] "local" in [session.a] must be a number, not text`, `→ write: local = 8888`)
@@ -73,7 +75,7 @@ func TestWrongTypesAreRefusedWithAnExample(t *testing.T) {
 		`4:1 [idle] [session.a] has no job that could be idle`, `→ remove it, or add: job = "NAME"`)
 }
 
-func TestBadNamesAreRefused(t *testing.T) {
+func TestBadNames(t *testing.T) {
 	check := checker(t)
 	for _, name := range []string{`""`, `"-a"`, `".."`, `"a b"`, `"a/b"`, `"é"`, `"a\nb"`, `-a`} {
 		check(name, "[host."+name+"]\n", "1:7 ["+name+`] "`+strings.Trim(name, `"`)+`" is not a valid host name`,
@@ -82,7 +84,7 @@ func TestBadNamesAreRefused(t *testing.T) {
 	parse(t, "[host.a-b_c]\n[host.\"1.2.3.4\"]\n[host._x]\n")
 }
 
-func TestBadHostsAreRefused(t *testing.T) {
+func TestBadHosts(t *testing.T) {
 	check := checker(t)
 	check("values that are not in the set", "[host.a]\nscheduler = \"slrum\"\ntransport = \"ssh\"\n",
 		`2:13 ["slrum"] "slrum" is not one of "slurm", "pbs", "gridengine" or "none"`, `→ did you mean "slurm"?`,

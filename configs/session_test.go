@@ -12,7 +12,7 @@ func inForwards(lines string) string {
 	return "[session.a]\nhost = \"x\"\nopen = true\n" + lines + "\n"
 }
 
-func TestBadSessionsAreRefused(t *testing.T) {
+func TestBadSessions(t *testing.T) {
 	check := checker(t)
 	check("no host and nothing to bring up", "[session.a]\nopen = true\n[host.cedar]\n",
 		`1:2 [session.a] [session.a] has no host`, `→ add: host = "cedar"`,
@@ -75,7 +75,8 @@ func TestBadSessionsAreRefused(t *testing.T) {
 		`4:11 ["5432:db:5432"] "forward" in [session.a] must be a list or "ssh_config"`, `→ write: forward = ["5432:db:5432"]`)
 }
 
-func TestALocalPortIsWantedOnce(t *testing.T) {
+// TestLocalPortTwice: a local port is wanted once.
+func TestLocalPortTwice(t *testing.T) {
 	other := "[session.b]\nhost = \"x\"\njob = \"z\"\n"
 	check := checker(t)
 	check("by two sessions", inSession("local = 8888")+other+"local = 8_888",
@@ -88,7 +89,7 @@ func TestALocalPortIsWantedOnce(t *testing.T) {
 	parse(t, inForwards(`forward = ["80:x:80", "10.0.0.1:80:x:80", "R:80:localhost:80", "/run/80:x:80"]`)+other+`local = 81`)
 }
 
-func TestBadAppsAreRefused(t *testing.T) {
+func TestBadApps(t *testing.T) {
 	check := checker(t)
 	check("a bad pattern", "[app.x]\npatterns = ['(?P<port>\\d+', '(?P<prot>x)(?P<port>1)']",
 		"2:13 ['(?P<port>\\d+'] bad pattern: missing closing ): `(?P<port>\\d+`",
@@ -109,7 +110,8 @@ func TestBadAppsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnswersForABuiltinJobAreTextOrNumbers(t *testing.T) {
+// TestSessionAnswers: answers for a builtin job are text or numbers.
+func TestSessionAnswers(t *testing.T) {
 	cfg, err := Parse("config.toml", []byte("[session.a]\nhost = \"x\"\nsubmit = \"builtin:jupyter\"\nwith = { account = \"def-x\", gpus = 1, hours = 0.5 }\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +127,8 @@ func TestAnswersForABuiltinJobAreTextOrNumbers(t *testing.T) {
 		`4:1 [with] "with" works only with a builtin job`, `→ write: submit = "builtin:jupyter"`)
 }
 
-func TestWhoMayUseASessionsForwardsIsRead(t *testing.T) {
+// TestSessionShared: who may use a session's forwards is read.
+func TestSessionShared(t *testing.T) {
 	const head = "[session.web]\nhost = \"narval\"\nforward = [\"8080:web.int:80\"]\n"
 	cfg, err := Parse("config.toml", []byte(head+"shared = true\nallow_hosts = [\"web.int\", \"lab.example\"]\n"))
 	if err != nil {
@@ -145,7 +148,8 @@ func TestWhoMayUseASessionsForwardsIsRead(t *testing.T) {
 	}
 }
 
-func TestAJobThatServesNothingNeedsNoApp(t *testing.T) {
+// TestSessionWithoutPage: a job that serves nothing needs no app.
+func TestSessionWithoutPage(t *testing.T) {
 	for _, more := range []string{"", "app = 'shell'\n"} {
 		c := parse(t, "[session.gpu]\nhost = 'x'\nsubmit = 'builtin:shell'\n"+more)
 		if s := c.Sessions[0]; s.App != ShellApp || s.Builtin() != ShellApp {
@@ -158,7 +162,8 @@ func TestAJobThatServesNothingNeedsNoApp(t *testing.T) {
 	}
 }
 
-func TestAnAppsOtherNamesAreTaken(t *testing.T) {
+// TestAppAliases: an app's other names are taken.
+func TestAppAliases(t *testing.T) {
 	for name, want := range map[string]string{"jupyterlab": "jupyter", "notebook": "jupyter", "lab": "jupyter", "rstudio": "rstudio", "mine": "mine"} {
 		c := parse(t, inSession("app = \""+name+"\"")+"[app.mine]\npatterns = ['(?P<port>1)']\n")
 		if got := c.Sessions[0].App; got != want {

@@ -33,7 +33,8 @@ EOF`)
 	m.Program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
 }
 
-func TestAQsubThatDoesNotKnowWhereToKeepOutputGetsTheJobOnce(t *testing.T) {
+// TestPBSSubmitWithoutKeep: a qsub that does not know where to keep output gets the job once.
+func TestPBSSubmitWithoutKeep(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	fakePBS(t, m)
 	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
@@ -51,7 +52,8 @@ echo "a notice" >&2; echo 7.vm`)
 	}
 }
 
-func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
+// TestWatchHeldHint: the watch of a held job names the command that releases it.
+func TestWatchHeldHint(t *testing.T) {
 	x := &Watch{id: "7.srv", poll: &poll{host: &host{name: "aspire"}}, c: make(chan Report, 1)}
 	x.update(newScheduler(pbsName), api.Job{ID: "7.srv", State: api.JobHeld, Hint: "held by you: release it with qrls"})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh aspire qrls 7.srv`" {
@@ -64,7 +66,8 @@ func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
 	}
 }
 
-func TestTheKindOfAHoldStaysKnownWithSeveralSessions(t *testing.T) {
+// TestPBSHoldKind: the kind of a hold stays known with several sessions.
+func TestPBSHoldKind(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		held := p.add("7.srv", "notebook", "Q")
@@ -85,7 +88,8 @@ func TestTheKindOfAHoldStaysKnownWithSeveralSessions(t *testing.T) {
 	})
 }
 
-func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
+// TestPBSOutput: PBS output is kept readable unless the user says otherwise.
+func TestPBSOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
 		args   []string

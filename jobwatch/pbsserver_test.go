@@ -260,7 +260,8 @@ func submit(t *testing.T, w *Watcher, tag string) api.Job {
 	return job
 }
 
-func TestEndedJobsTakeNoMoreConnectionsThanTheyNeed(t *testing.T) {
+// TestPBSRecentConnections: ended jobs take no more connections than they need.
+func TestPBSRecentConnections(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state         string
 		forgets, told bool // there is no history; that is known
@@ -291,7 +292,8 @@ func TestEndedJobsTakeNoMoreConnectionsThanTheyNeed(t *testing.T) {
 	}
 }
 
-func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
+// TestPBSConnections: a server with 500 jobs is asked over two connections a round.
+func TestPBSConnections(t *testing.T) {
 	for _, watched := range []int{1, 2, 3, 7} {
 		t.Run(fmt.Sprintf("%d watched", watched), func(t *testing.T) {
 			p := &pbsServer{}
@@ -343,9 +345,9 @@ func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
 	}
 }
 
-// TestTheFirstMinuteOfAnUpMakesSixConnections: to find a job with the name, to submit, to
+// TestPBSFirstMinute: to find a job with the name, to submit, to
 // read the new job, to see whether it started at once, and to see it start.
-func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
+func TestPBSFirstMinute(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		if _, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
@@ -370,7 +372,8 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 	})
 }
 
-func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T) {
+// TestEarlyQuery: a job that a user waits for is queried once soon after its submission.
+func TestEarlyQuery(t *testing.T) {
 	tests := map[string]struct {
 		awaited bool
 		after   time.Duration // Limits.QueryAfterSubmit
@@ -422,7 +425,8 @@ func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T
 	}
 }
 
-func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
+// TestEarlyQueryUnwatched: an early query that nobody watched for is not made later.
+func TestEarlyQueryUnwatched(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("900.srv", "notebook", "Q")
@@ -441,7 +445,8 @@ func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
 	})
 }
 
-func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
+// TestEarlyQueryShared: ten submissions together share one early query.
+func TestEarlyQueryShared(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		for i := range 10 {
@@ -456,7 +461,8 @@ func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
 	})
 }
 
-func TestAJobIsSeenAtAServerThatKeepsNoHistory(t *testing.T) {
+// TestPBSWithoutHistory: a job is seen at a server that keeps no history.
+func TestPBSWithoutHistory(t *testing.T) {
 	for name, p := range map[string]*pbsServer{"OpenPBS": {forgets: true}, "Torque": {torque: true}} {
 		t.Run(name, func(t *testing.T) {
 			watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -475,7 +481,8 @@ func TestAJobIsSeenAtAServerThatKeepsNoHistory(t *testing.T) {
 	}
 }
 
-func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
+// TestPBSWithoutHistoryEnd: what a server without history cannot tell is said.
+func TestPBSWithoutHistoryEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		ran  bool
 		left time.Duration // until it ends by itself
@@ -507,7 +514,8 @@ func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
 	}
 }
 
-func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
+// TestPBSRejectedByTheRoute: a job that no queue accepts says so within two rounds.
+func TestPBSRejectedByTheRoute(t *testing.T) {
 	for name, c := range map[string]struct {
 		forgets bool
 		others  int // sessions
@@ -539,7 +547,8 @@ func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
 	}
 }
 
-func TestAJobThatACacheDoesNotHaveYetIsNotGivenUp(t *testing.T) {
+// TestPBSCachedList: a job that a cache does not have yet is not given up.
+func TestPBSCachedList(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		job := submit(t, w, "t")
@@ -554,7 +563,8 @@ func TestAJobThatACacheDoesNotHaveYetIsNotGivenUp(t *testing.T) {
 	})
 }
 
-func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
+// TestPBSHistorySwitchedOn: history that is switched on later is used.
+func TestPBSHistorySwitchedOn(t *testing.T) {
 	p := &pbsServer{forgets: true}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("7.srv", "notebook", "R")
@@ -608,7 +618,8 @@ func TestCancelledJob(t *testing.T) {
 	})
 }
 
-func TestTheTaskOfAnArrayThatRunsIsServed(t *testing.T) {
+// TestPBSArray: the task of an array that runs is served.
+func TestPBSArray(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("40[].srv", "chain", "B", "Submit_arguments", "-J 1-2%1 chain.sh", "Output_Path", "login1:/home/mira/chain.^array_index^")
@@ -646,7 +657,8 @@ func TestTheTaskOfAnArrayThatRunsIsServed(t *testing.T) {
 	})
 }
 
-func TestAJobIsFoundByANameThatPBSCuts(t *testing.T) {
+// TestPBSCutName: a job is found by a name that PBS cuts.
+func TestPBSCutName(t *testing.T) {
 	const long = "jupyter-aspire2a-gpu"
 	for name, stored := range map[string]string{"by the table": long, "by the server": long[:15]} {
 		t.Run(name, func(t *testing.T) {
@@ -666,7 +678,8 @@ func TestAJobIsFoundByANameThatPBSCuts(t *testing.T) {
 	}
 }
 
-func TestASuspendedJobSaysSo(t *testing.T) {
+// TestPBSSuspended: a suspended job says so.
+func TestPBSSuspended(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		r := p.add("7.srv", "notebook", "R")
@@ -681,7 +694,8 @@ func TestASuspendedJobSaysSo(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
+// TestPBSTagAmongTheNewest: a job whose answer was lost is found among the newest.
+func TestPBSTagAmongTheNewest(t *testing.T) {
 	for name, p := range map[string]*pbsServer{"OpenPBS": {}, "Torque": {torque: true}} {
 		t.Run(name, func(t *testing.T) {
 			watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -706,7 +720,8 @@ func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
 	}
 }
 
-func TestAJobWhoseAnswerWasLostIsFoundBelowManyNewerOnes(t *testing.T) {
+// TestPBSTagBelowNewerJobs: a job whose answer was lost is found below many newer ones.
+func TestPBSTagBelowNewerJobs(t *testing.T) {
 	p := &pbsServer{since: "202603020800"}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("150.srv", "notebook", "R", "Submit_arguments", "-k oed /home/mira/.tunctl/lost-1/x.sh")
@@ -734,7 +749,8 @@ func TestAJobWhoseAnswerWasLostIsFoundBelowManyNewerOnes(t *testing.T) {
 	})
 }
 
-func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
+// TestDetailTurns: a job without detail holds no other up.
+func TestDetailTurns(t *testing.T) {
 	p := &pbsServer{mute: "1.srv"}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		var watches []*Watch
@@ -760,7 +776,8 @@ func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
 	})
 }
 
-func TestMissingJobHasItsTurn(t *testing.T) {
+// TestDetailTurnOfMissingJob: a missing job has its turn.
+func TestDetailTurnOfMissingJob(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("30.srv", "nb", "R", "array_id", "29[].srv") // of which only qstat -f tells

@@ -22,7 +22,8 @@ func (u *undecided) Run(ctx context.Context, _ string, stdin []byte) (remote.Res
 	return jobtest.Answer(string(stdin), "\nmira\nlogin1\n", "", 0), ctx.Err()
 }
 
-func TestAHostWhoseSchedulerIsNotKnownYetIsAskedSeldom(t *testing.T) {
+// TestPollWithoutScheduler: a host whose scheduler is not known yet is asked seldom.
+func TestPollWithoutScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &undecided{}
 		x := serving(t, NewWatcher(u, Options{})).Watch("7")
@@ -34,7 +35,8 @@ func TestAHostWhoseSchedulerIsNotKnownYetIsAskedSeldom(t *testing.T) {
 	})
 }
 
-func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
+// TestDetailTurnsOfArrays: an array takes no turns of other jobs.
+func TestDetailTurnsOfArrays(t *testing.T) {
 	t.Run("pbs", func(t *testing.T) {
 		p := &pbsServer{}
 		watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -126,7 +128,8 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 	})
 }
 
-func TestTheListDoesNotMoveAJobAwayFromTheNodeOfItsDetail(t *testing.T) {
+// TestWatchKnownNode: the list does not move a job away from the node of its detail.
+func TestWatchKnownNode(t *testing.T) {
 	detail := api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	row := api.Job{ID: "7", State: api.JobRunning, Node: "login1"} // where srun was typed
 	x := &Watch{id: "7", poll: &poll{host: &host{}}, job: detail}

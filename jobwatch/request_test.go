@@ -10,7 +10,8 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
+// TestRequestOf: what a job asks for is read from its options.
+func TestRequestOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scheduler, script string
 		args              []string
@@ -53,7 +54,8 @@ func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
+// TestSizeOf: the size of a job is never too small.
+func TestSizeOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scheduler, script string
 		args              []string
@@ -105,7 +107,8 @@ func TestSizeOfAnotherSchedulersLines(t *testing.T) {
 	}
 }
 
-func TestTheCommandIsOneThatAPersonCouldType(t *testing.T) {
+// TestCommandOf: the command is one that a user could type.
+func TestCommandOf(t *testing.T) {
 	for want, s := range map[string]Submission{
 		"sbatch --time=1:00:00 ~/nb.sh":                    {Script: "~/nb.sh", Args: []string{"--time=1:00:00"}},
 		"cd ~/work && sbatch '--comment=it is mine' nb.sh": {Content: []byte("x"), Base: "nb.sh", Args: []string{"--comment=it is mine"}, Workdir: "~/work"},

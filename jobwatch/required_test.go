@@ -11,7 +11,8 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
+// TestDirectivesHas: a required option is found in whatever form it has.
+func TestDirectivesHas(t *testing.T) {
 	for _, c := range []struct {
 		scheduler, required, script string
 		args                        []string
@@ -57,7 +58,8 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 	}
 }
 
-func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
+// TestMissingOptions: a submission is checked wherever its options are.
+func TestMissingOptions(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Write(t, "with.sh", "#!/bin/sh\r\n#SBATCH -A def-a\r\nexit\r\n")
 	m.Write(t, "without.sh", "#!/bin/sh\nexit\n")
@@ -80,7 +82,8 @@ func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
 	check(Submission{Script: "~/without.sh"})
 }
 
-func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(t *testing.T) {
+// TestMissingOptionsOfGridEngine: a submission to Grid Engine is checked unless a file of the user may have the option.
+func TestMissingOptionsOfGridEngine(t *testing.T) {
 	m, w := newGridEngine(t)
 	if err := os.Mkdir(m.File("work"), 0o700); err != nil {
 		t.Fatal(err)
@@ -103,7 +106,8 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 	}
 }
 
-func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {
+// TestMissingOptionsWithoutCommand: a script that has all costs the host no command.
+func TestMissingOptionsWithoutCommand(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	w := slurmWatcher(m)
 	got, err := w.Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
@@ -124,7 +128,8 @@ func (r *recorder) Run(ctx context.Context, command string, stdin []byte) (remot
 	return res, err
 }
 
-func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
+// TestMissingOptionsVariables: the names of variables are read and not their values.
+func TestMissingOptionsVariables(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Write(t, ".profile", m.PathLine()+"export MY_TOKEN=topsecret\n")
 	r := &recorder{Machine: m}

@@ -15,7 +15,8 @@ import (
 	"tunctl/jobwatch/joblog"
 )
 
-func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
+// TestSlurmTooOld: a Slurm that is too old is named.
+func TestSlurmTooOld(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Write(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
 	if _, err := slurmWatcher(m).Jobs(t.Context()); err == nil || !strings.Contains(err.Error(), "older than 20.02") {
@@ -23,7 +24,8 @@ func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheScriptIsToldFromItsArguments(t *testing.T) {
+// TestSlurmScript: the script is told from its arguments.
+func TestSlurmScript(t *testing.T) {
 	for name, c := range map[string]struct{ command, workdir, want string }{
 		"arguments":             {"@/run.sh --lr=0.1 data", "@", "@/run.sh"},
 		"a space in the name":   {"@/my job.sh data", "@", "@/my job.sh"},
@@ -85,7 +87,8 @@ func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 	return api.Job{}
 }
 
-func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
+// TestSlurmArray: an array is followed from task to task.
+func TestSlurmArray(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	rest := func(tasks string) string { return listed("54", "54", tasks, "PENDING", "", "lab", "chain") }
@@ -133,7 +136,8 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	}
 }
 
-func TestTheTasksOfAnArrayThatWaitAreFoundAsTheArray(t *testing.T) {
+// TestSlurmArrayFound: the tasks of an array that wait are found as the array.
+func TestSlurmArrayFound(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Write(t, "queue", listed("54", "54", "2-4%1", "PENDING", "", "lab", "chain")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
@@ -145,7 +149,8 @@ func TestTheTasksOfAnArrayThatWaitAreFoundAsTheArray(t *testing.T) {
 	}
 }
 
-func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
+// TestSlurmCluster: a job on another cluster is asked for there.
+func TestSlurmCluster(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Program(t, "sbatch", `echo "4711;gpu"`)
@@ -184,7 +189,8 @@ func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
 	}
 }
 
-func TestClustersOfThePersonsEnvironmentAreTold(t *testing.T) {
+// TestSlurmClustersOfTheEnvironment: clusters of the user's environment are told.
+func TestSlurmClustersOfTheEnvironment(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Write(t, ".profile", m.PathLine()+"export SLURM_CLUSTERS=gpu,cpu\n")
@@ -240,7 +246,8 @@ func TestMissingJob(t *testing.T) {
 	}
 }
 
-func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
+// TestMissingYoungJob: a young job that is not known is asked for again.
+func TestMissingYoungJob(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		late := w.Watch("7")
 		defer late.Close()
@@ -278,7 +285,8 @@ alias scontrol='echo'
 squeue() { echo "a function of yours"; }
 `
 
-func TestNoiseWrappersAliasesAndLocalesChangeNothing(t *testing.T) {
+// TestSlurmNoise: noise, wrappers, aliases and locales change nothing.
+func TestSlurmNoise(t *testing.T) {
 	for name, words := range jobtest.LoginShells() {
 		t.Run(name, func(t *testing.T) {
 			m := jobtest.NewMachine(t)
@@ -308,7 +316,8 @@ cat "$HOME/records"; echo "Your quota: 80 %"`)
 	}
 }
 
-func TestAServerIsTheJobsOwnOrIsNotSaidToBe(t *testing.T) {
+// TestOwnsProcess: a server is the job's own or is not said to be.
+func TestOwnsProcess(t *testing.T) {
 	job := api.Job{ID: "7", State: api.JobRunning, Node: "lyra01"}
 	alone := listed("7", "N/A", "N/A", "RUNNING", "lyra01", "lab", "nb")
 	beside := alone + listed("8", "N/A", "N/A", "RUNNING", "lyra01", "lab", "nb")

@@ -21,7 +21,8 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
+// TestSubmitOnce: a job is submitted once however often it is asked.
+func TestSubmitOnce(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", "before() { sleep 0.2; }")
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh", Session: "jupyter"}
@@ -61,7 +62,8 @@ func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
 	}
 }
 
-func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
+// TestSubmitWords: words, folder and script arrive as they are.
+func TestSubmitWords(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	if err := os.Mkdir(m.File("a $(touch x) 'b"), 0o755); err != nil {
 		t.Fatal(err)
@@ -93,7 +95,8 @@ func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
+// TestRefusalOfATag: a refusal is final for its tag and not for the next.
+func TestRefusalOfATag(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", `before() { echo "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified" >&2; exit 1; }`)
 	w := slurmWatcher(m)
@@ -115,7 +118,8 @@ func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
 	}
 }
 
-func TestALostAnswerIsFollowedByALook(t *testing.T) {
+// TestSubmitAnswerLost: a lost answer is followed by a look.
+func TestSubmitAnswerLost(t *testing.T) {
 	const timedOut = `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`
 	for name, c := range map[string]struct {
 		sbatch string
@@ -233,7 +237,8 @@ func TestUnreachedServer(t *testing.T) {
 	}
 }
 
-func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
+// TestSubmitAnswerLostOfAnArray: an array whose answer was lost is followed as a whole.
+func TestSubmitAnswerLostOfAnArray(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Program(t, "sbatch", `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`)
@@ -244,7 +249,8 @@ func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
+// TestSubmitInvalid: what cannot be submitted is said.
+func TestSubmitInvalid(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	content := []byte("#!/bin/sh\n")
 	for name, s := range map[string]Submission{
@@ -351,7 +357,8 @@ func TestTidying(t *testing.T) {
 	}
 }
 
-func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
+// TestSubmitOtherNumber: a number that is not the id of our job is not taken.
+func TestSubmitOtherNumber(t *testing.T) {
 	for name, sbatch := range map[string]string{
 		"a number after the sentence": `before() { accept; echo "Submitted batch job $id"; echo 12; exit; }`,
 		"no such job":                 `before() { accept; echo 12; exit; }`,
@@ -374,7 +381,8 @@ func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
+// TestPrivateFolder: our files go to the private folder of the site.
+func TestPrivateFolder(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	work := filepath.Join(filepath.Dir(m.Home), "work")
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(work)+"\n")
@@ -409,7 +417,8 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 	}
 }
 
-func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
+// TestSubmitLogFolder: the log of a job that we wrote goes to a folder of its own.
+func TestSubmitLogFolder(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/sbatch.words"; echo 7`)
 	logs := m.File(".tunctl/logs")
@@ -450,7 +459,8 @@ func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
+// TestPrivateFolderRefused: a private folder that is not ours or not known is refused.
+func TestPrivateFolderRefused(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	s := order("t")
 	submit := func(private string) string {
@@ -484,7 +494,8 @@ func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
+// TestPrivateFolderWithoutScheduler: a machine without a scheduler keeps its jobs in the private folder.
+func TestPrivateFolderWithoutScheduler(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.Home), "work"))+"\n")
 	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
@@ -503,7 +514,8 @@ func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsNamedAsTheCause(t *testing.T) {
+// TestSubmitFullDisk: a full disk is named as the cause.
+func TestSubmitFullDisk(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Program(t, "sed", `echo "sed: couldn't flush stdout: Disk quota exceeded" >&2; exit 4`)
 	m.Write(t, "job.sh", "#!/bin/sh\n")

@@ -48,7 +48,8 @@ func (c *cut) Run(ctx context.Context, command string, stdin []byte) (remote.Res
 	return remote.Result{}, errLink
 }
 
-func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
+// TestSubmitCut: a link that breaks at any moment never makes two jobs.
+func TestSubmitCut(t *testing.T) {
 	s := Submission{Tag: "tag", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh"}
 	whole := jobtest.NewSlurm(t)
 	if _, err := slurmWatcher(whole).Submit(t.Context(), s); err != nil {

@@ -194,7 +194,8 @@ func watchCluster(t *testing.T, test func(t *testing.T, c *cluster, w *Watcher))
 	})
 }
 
-func TestAWatchTellsAJobsLife(t *testing.T) {
+// TestWatch: a watch tells a job's life.
+func TestWatch(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now()}
 		c.set(job)
@@ -256,7 +257,8 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 	})
 }
 
-func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
+// TestWatchUnknownJob: a job that nobody knows is said to be gone.
+func TestWatchUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		x := serve(t, c).Watch("404")
@@ -267,7 +269,8 @@ func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
+// TestWatchEnd: the end of a job keeps what only the queue knew.
+func TestWatchEnd(t *testing.T) {
 	running := api.Job{ID: "7", State: api.JobRunning, Restarts: 1, End: time.Now().Add(time.Hour)}
 	x := &Watch{id: "7", c: make(chan Report, 1), poll: &poll{host: &host{}}}
 	x.update(newScheduler(slurmName), running)
@@ -280,7 +283,8 @@ func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
 	}
 }
 
-func TestTheStartOfAJobIsSeenByItsLogWithinFifteenSeconds(t *testing.T) {
+// TestWatchStartByLog: the start of a job is seen by its log within fifteen seconds.
+func TestWatchStartByLog(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		worst := time.Duration(0)
 		for i := range 40 {
@@ -306,7 +310,8 @@ func TestTheStartOfAJobIsSeenByItsLogWithinFifteenSeconds(t *testing.T) {
 	})
 }
 
-func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
+// TestPollIdle: nothing is asked while nothing is watched.
+func TestPollIdle(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		w.QuerySoon()
 		time.Sleep(24 * time.Hour)
@@ -316,7 +321,8 @@ func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
 	})
 }
 
-func TestAnObservedJobCausesNoQuery(t *testing.T) {
+// TestObserve: an observed job causes no query.
+func TestObserve(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", State: api.JobRunning, Node: "cn1", Submitted: time.Now(), Start: time.Now()}
 		c.set(job)
@@ -343,7 +349,8 @@ func TestAnObservedJobCausesNoQuery(t *testing.T) {
 	})
 }
 
-func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
+// TestPollShared: users share one answer and never ask more than once in ten seconds.
+func TestPollShared(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		c.set(api.Job{ID: "1", State: api.JobRunning, Node: "n", Submitted: time.Now()})
 		x := w.Watch("1")
@@ -368,7 +375,8 @@ func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
 	})
 }
 
-func TestARefreshWaitsForTheQueryUnderWay(t *testing.T) {
+// TestRefresh: a refresh waits for the query under way.
+func TestRefresh(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		c.set(api.Job{ID: "1", State: api.JobRunning, Node: "n", Submitted: time.Now()})
 		x := w.Watch("1")
@@ -394,7 +402,8 @@ func TestARefreshWaitsForTheQueryUnderWay(t *testing.T) {
 	})
 }
 
-func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
+// TestPollPending: a long pending job is asked for seldom.
+func TestPollPending(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		c.set(api.Job{ID: "1", State: api.JobQueued, Submitted: time.Now()})
 		x := w.Watch("1")
@@ -408,9 +417,9 @@ func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
 	})
 }
 
-// TestADayWithTenSessionsIsLessThanAQueryAMinute counts every command of a day in which ten sessions come
+// TestPollDay counts every command of a day in which ten sessions come
 // and go on one host, people query now and then, and the controller is down once.
-func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
+func TestPollDay(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		var people sync.WaitGroup
 		for i := range 10 {
@@ -458,7 +467,8 @@ func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 	})
 }
 
-func TestTheNewestOfSeveralJobsIsAdoptedAndEndedOnesAreNot(t *testing.T) {
+// TestFind: the newest of several jobs is adopted and ended ones are not.
+func TestFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := NewWatcher(c, Options{Scheduler: slurmName})

@@ -15,7 +15,8 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
+// TestStepOutputTurns: jobs of a host take polite turns at being heard.
+func TestStepOutputTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := NewWatcher(c, Options{Scheduler: slurmName})
@@ -39,7 +40,8 @@ func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
 	})
 }
 
-func TestOnlyTheNewestStepsAreHeardAndTheirInputIsNotEnded(t *testing.T) {
+// TestStepOutput: only the newest steps are heard and their input is not ended.
+func TestStepOutput(t *testing.T) {
 	t.Parallel() // it takes as long as they are listened to
 	m := jobtest.NewMachine(t)
 	m.Program(t, "squeue", `printf '%s\n' 7.extern 7.batch 7.0 7.1 7.2; printf '%s\n' "$*" >"$HOME/words"`)
@@ -65,7 +67,8 @@ echo "$1" >>"$HOME/ended"`)
 	}
 }
 
-func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
+// TestStepOutputUnknown: a scheduler that shows no output says so.
+func TestStepOutputUnknown(t *testing.T) {
 	if _, err := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: pbsName}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
 		t.Errorf("PBS: %v", err)
 	}
@@ -77,7 +80,8 @@ func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
 	}
 }
 
-func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
+// TestRecent: recent jobs are the ended ones of the last day.
+func TestRecent(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	now := time.Now().Unix()
 	record := func(id int, state string, ended int64) string {
@@ -93,7 +97,8 @@ func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
 	}
 }
 
-func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
+// TestRecentWithoutAccounting: without accounting the controller's memory will do.
+func TestRecentWithoutAccounting(t *testing.T) {
 	m := jobtest.NewSlurm(t)
 	m.Program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
 printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\0371\037u\037cn01\037north\037done\036\n' "$(date +%s)"`)
@@ -103,7 +108,8 @@ printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037Non
 	}
 }
 
-func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
+// TestRecentProcesses: ended processes of a plain machine are recent.
+func TestRecentProcesses(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	w := watcher(m, noScheduler)
 	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
@@ -121,7 +127,8 @@ func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
 	}
 }
 
-func TestTheNewestOfALongTableOfEndedJobsAreRead(t *testing.T) {
+// TestRecentLongTable: the newest of a long table of ended jobs are read.
+func TestRecentLongTable(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Program(t, "qselect", `case "$*" in *-tm*) echo "qselect: illegal -t value" >&2; exit 2 ;; esac`)
 	m.Program(t, "qstat", `echo

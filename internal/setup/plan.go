@@ -152,14 +152,10 @@ func (p plan) nextStep(refused string) string {
 	case refused != "":
 		return fmt.Sprintf("Next: change what the scheduler refuses: tunctl init %s", p.host)
 	case p.install != "" && p.job.Answers["venv"] == p.install:
-		return fmt.Sprintf("Next: install Jupyter on %s, once; then start it:\n\n  %s\n  %s", p.host, p.installCommand(), up)
+		install := fmt.Sprintf("tunctl ssh %[1]s 'python3 -m venv %[2]s && %[2]s/bin/pip install jupyterlab'", p.host, p.install)
+		return fmt.Sprintf("Next: install Jupyter on %s, once; then start it:\n\n  %s\n  %s", p.host, install, up)
 	}
 	return "Next: " + up
-}
-
-// installCommand installs Jupyter on the host.
-func (p plan) installCommand() string {
-	return fmt.Sprintf("tunctl ssh %[1]s 'python3 -m venv %[2]s && %[2]s/bin/pip install jupyterlab'", p.host, p.install)
 }
 
 // sessionText is the section of the session, with comments.
