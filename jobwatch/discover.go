@@ -80,17 +80,13 @@ func readDiscovery(mark, out string) api.Look {
 	a := sched.Discovery{Parts: map[string]string{}}
 	look := api.Look{Accounts: []api.Account{}, Partitions: []api.Partition{}, Environments: []api.Environment{}, Scripts: []api.JobScript{}, Serving: []api.Candidate{}}
 	last := ""
-	for i, text := range strings.Split(out, "\n"+mark+" ") {
+	for _, text := range strings.Split(out, "\n"+mark+" ")[1:] { // from the first heading on
 		name, text, _ := strings.Cut(text, "\n")
-		switch {
-		case i == 0: // before the first heading
-		case name == "late":
-			if words := partNames[last]; words != "" {
-				look.Problems = append(look.Problems, words)
-			}
-		default:
+		if name != "late" {
 			last = name
 			a.Parts[name] = text
+		} else if words := partNames[last]; words != "" {
+			look.Problems = append(look.Problems, words)
 		}
 	}
 	person := append(strings.Split(a.Parts["person"], "\n"), "", "", "", "")
