@@ -4,6 +4,7 @@ package pbs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,11 +125,8 @@ func (p scheduler) Detail(ctx context.Context, sh *remote.Shell, id string) (api
 	records = p.withoutArrays(records, []string{id})
 	p.keepUsage(records)
 	job, r, ok := sched.PickRecord(p, records, record.job, id)
-	switch {
-	case !ok && err != nil:
-		return api.Job{}, err
-	case !ok:
-		return api.Job{}, sched.ErrNoJob
+	if !ok {
+		return api.Job{}, cmp.Or(err, sched.ErrNoJob)
 	}
 	p.setLog(ctx, sh, &job, r)
 	return job, nil
