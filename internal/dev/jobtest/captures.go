@@ -18,7 +18,7 @@ type Capture struct {
 }
 
 var (
-	captureHead   = regexp.MustCompile(`(?s)^# cmd: (.*?)  # rc: (\d+)\n`)
+	captureHead   = regexp.MustCompile(`(?s)^# cmd: (.*?)\s+# rc: (\d+)\n`)
 	captureStderr = regexp.MustCompile(`(?m)^# (?:stderr:|--- stderr ---)\n`)
 )
 
