@@ -40,21 +40,15 @@ func Check(path string, with CheckOptions) (*Config, error) {
 	meant := l.meantHosts(with)
 	for _, s := range l.config.Sessions {
 		host := meant(s.Host)
-		l.checkHost(s, host.Name)
+		if host.Name != s.Host { // full addresses are what they are
+			l.src.addError(l.session(s.Name).byKey["host"].at,
+				fmt.Sprintf("did you mean %q? Otherwise add a section [%s]", host.Name, dottedKey("host", s.Host)),
+				"host %q is neither in this file nor in your ssh config", s.Host)
+		}
 		l.checkJob(s, host, with.Sites)
 		l.checkScript(s)
 	}
 	return l.result()
-}
-
-// checkHost reports an unknown host of a session that is similar to a known one. It
-// accepts full addresses.
-func (l *loader) checkHost(s Session, meant string) {
-	if meant != s.Host {
-		l.src.addError(l.session(s.Name).byKey["host"].at,
-			fmt.Sprintf("did you mean %q? Otherwise add a section [%s]", meant, dottedKey("host", s.Host)),
-			"host %q is neither in this file nor in your ssh config", s.Host)
-	}
 }
 
 // meantHosts returns what tells the known host that a misspelt one probably means, or the

@@ -268,8 +268,12 @@ func table(fields []field) func(*input) {
 	}
 }
 
-// tables makes the reader of [kind.NAME] for every name.
-func tables(read func(in *input)) func(*input) {
+// named makes the reader of [kind.NAME] for every name into a list. begin is what a table has
+// before it is read; check, which may be nil, reports what does not go together in it.
+func named[T any, P interface {
+	*T
+	fields() []field
+}](into *[]T, begin func(name string) T, check func(P, *input)) func(*input) {
 	return func(in *input) {
 		hint := fmt.Sprintf("write: [%s.NAME]", in.key)
 		if in.kind != unstable.Table {
@@ -284,26 +288,15 @@ func tables(read func(in *input)) func(*input) {
 				in.src.addError(n.keyAt, "use letters, digits, '.', '_' and '-', and begin with a letter or digit",
 					"%q is not a valid %s name", n.key, in.key)
 			default:
-				read(&input{n, in.src, ""})
+				v := begin(n.key)
+				in.src.readTable(n, P(&v).fields())
+				if check != nil {
+					check(&v, &input{n, in.src, ""})
+				}
+				*into = append(*into, v)
 			}
 		}
 	}
-}
-
-// named makes the reader of [kind.NAME] for every name into a list. begin is what a table has
-// before it is read; check, which may be nil, reports what does not go together in it.
-func named[T any, P interface {
-	*T
-	fields() []field
-}](into *[]T, begin func(name string) T, check func(P, *input)) func(*input) {
-	return tables(func(in *input) {
-		v := begin(in.key)
-		in.src.readTable(in.node, P(&v).fields())
-		if check != nil {
-			check(&v, in)
-		}
-		*into = append(*into, v)
-	})
 }
 
 // kindName is what a person calls a value's type.

@@ -1,233 +1,96 @@
 package configs
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-func TestUnknownKeysAndTablesAreRefused(t *testing.T) {
-	checkProblems(t, []problem{
-		{"a slip", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\n\nopen = true\n\nlocall = 8888\n", `
-config.toml:7:1: unknown key "locall" in [session.jupyter]
-  7 | locall = 8888
-    | ^^^^^^
-  did you mean "local"?
-`},
-		{"nothing near", "colour = 1", `
-config.toml:1:1: unknown key "colour"
-  1 | colour = 1
-    | ^^^^^^
-  available: notify, ssh_config, host, session, app, mcp
-`},
-		{"a part too many", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\nlocal_port = 8888\n", `
-config.toml:4:1: unknown key "local_port" in [session.jupyter]
-  4 | local_port = 8888
-    | ^^^^^^^^^^
-  did you mean "local"?
-`},
-		{"a session's key at the top", "local = 8888", `
-config.toml:1:1: unknown key "local"
-  1 | local = 8888
-    | ^^^^^
-  this key belongs in [session.NAME]
-`},
-		{"a top key in a table", "[host.a]\nnotify = true", `
-config.toml:2:1: unknown key "notify" in [host.a]
-  2 | notify = true
-    | ^^^^^^
-  this key belongs at the top of the file, above all sections
-`},
-		{"a table's name in the plural", "[hosts.x]\n[hosts.y]\n", `
-config.toml:1:2: unknown section [hosts.x]
-  1 | [hosts.x]
-    |  ^^^^^^^
-  did you mean [host.x]?
-config.toml:2:2: unknown section [hosts.y]
-  2 | [hosts.y]
-    |  ^^^^^^^
-  did you mean [host.y]?
-`},
-		{"another table", "[tunnel.x]\n[settings]\n", `
-config.toml:1:2: unknown section [tunnel.x]
-  1 | [tunnel.x]
-    |  ^^^^^^^^
-  the sections are [host.NAME], [session.NAME] and [app.NAME]
-config.toml:2:2: unknown section [settings]
-  2 | [settings]
-    |  ^^^^^^^^
-`},
-		{"a dot in a name", "[session.my.notebook]\nhost = \"x\"\njob = \"y\"\n", `
-config.toml:1:2: unknown section [session.my.notebook]
-  1 | [session.my.notebook]
-    |  ^^^^^^^^^^^^^^^^^^^
-  a name with a dot needs quotes: [session."my.notebook"]
-`},
-		{"a dotted key", "[host.a]\nssh.user = \"x\"\nfoo.bar = 1\n", `
-config.toml:2:1: "ssh" in [host.a] must be text in quotes, not a section
-  2 | ssh.user = "x"
-    | ^^^
-  write: ssh = "alice@login.example.org"
-config.toml:3:1: unknown key "foo" in [host.a]
-  3 | foo.bar = 1
-    | ^^^
-  available: ssh, site, scheduler, transport, before_login, transfer, private, resume
-`},
-		{"a key of a kind of table", "[host]\nssh = \"x\"\n", `
-config.toml:2:1: [host] needs a name: "ssh" belongs in [host.NAME]
-  2 | ssh = "x"
-    | ^^^
-  write: [host.NAME]
-`},
-		{"a value for a table", "session = \"jupyter\"\n", `
-config.toml:1:11: "session" must be a section, not text
-  1 | session = "jupyter"
-    |           ^^^^^^^^^
-  write: [session.NAME]
-`},
-	})
+// TestUnknownKeys: unknown keys and tables are refused.
+func TestUnknownKeys(t *testing.T) {
+	check := checker(t)
+	check("a slip", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\n\nopen = true\n\nlocall = 8888\n",
+		`7:1 [locall] unknown key "locall" in [session.jupyter]`, `→ did you mean "local"?`)
+	check("nothing near", "colour = 1",
+		`1:1 [colour] unknown key "colour"`, `→ available: notify, ssh_config, host, session, app, mcp`)
+	check("a part too many", "[session.jupyter]\nhost = \"x\"\njob = \"y\"\nlocal_port = 8888\n",
+		`4:1 [local_port] unknown key "local_port" in [session.jupyter]`, `→ did you mean "local"?`)
+	check("a session's key at the top", "local = 8888",
+		`1:1 [local] unknown key "local"`, `→ this key belongs in [session.NAME]`)
+	check("a top key in a table", "[host.a]\nnotify = true",
+		`2:1 [notify] unknown key "notify" in [host.a]`, `→ this key belongs at the top of the file, above all sections`)
+	check("a table's name in the plural", "[hosts.x]\n[hosts.y]\n",
+		`1:2 [hosts.x] unknown section [hosts.x]`, `→ did you mean [host.x]?`,
+		`2:2 [hosts.y] unknown section [hosts.y]`, `→ did you mean [host.y]?`)
+	check("another table", "[tunnel.x]\n[settings]\n",
+		`1:2 [tunnel.x] unknown section [tunnel.x]`, `→ the sections are [host.NAME], [session.NAME] and [app.NAME]`,
+		`2:2 [settings] unknown section [settings]`)
+	check("a dot in a name", "[session.my.notebook]\nhost = \"x\"\njob = \"y\"\n",
+		`1:2 [session.my.notebook] unknown section [session.my.notebook]`,
+		`→ a name with a dot needs quotes: [session."my.notebook"]`)
+	check("a dotted key", "[host.a]\nssh.user = \"x\"\nfoo.bar = 1\n",
+		`2:1 [ssh] "ssh" in [host.a] must be text in quotes, not a section`, `→ write: ssh = "alice@login.example.org"`,
+		`3:1 [foo] unknown key "foo" in [host.a]`,
+		`→ available: ssh, site, scheduler, transport, before_login, transfer, private, resume`)
+	check("a key of a kind of table", "[host]\nssh = \"x\"\n",
+		`2:1 [ssh] [host] needs a name: "ssh" belongs in [host.NAME]`, `→ write: [host.NAME]`)
+	check("a value for a table", "session = \"jupyter\"\n",
+		`1:11 ["jupyter"] "session" must be a section, not text`, `→ write: [session.NAME]`)
 }
 
-func TestWrongTypesAreRefusedWithAnExample(t *testing.T) {
-	checkProblems(t, []problem{
-		{"text for a number", "[session.a]\nhost = \"x\"\njob = \"y\"\nlocal = \"8888\"\n", `
-config.toml:4:9: "local" in [session.a] must be a number, not text
-  4 | local = "8888"
-    |         ^^^^^^
-  write: local = 8888
-`},
-		{"a number for text", "ssh_config = 5\n", `
-config.toml:1:14: "ssh_config" must be text in quotes, not a number
-  1 | ssh_config = 5
-    |              ^
-  write: ssh_config = "~/.ssh/config"
-`},
-		{"text for true", "[session.a]\nhost = \"x\"\njob = \"y\"\nkeep = \"yes\"\n", `
-config.toml:4:8: "keep" in [session.a] must be true or false, not text
-  4 | keep = "yes"
-    |        ^^^^^
-  write: keep = true
-`},
-		{"text for a list", "[session.a]\nhost = \"x\"\nsubmit = \"y\"\nargs = \"--time=1\"\n", `
-config.toml:4:8: "args" in [session.a] must be a list, not text
-  4 | args = "--time=1"
-    |        ^^^^^^^^^^
-  write: args = ["--time=2:00:00"]
-`},
-		{"numbers in a list of texts", "[session.a]\nhost = \"x\"\nsubmit = \"y\"\nargs = [\n  \"-n\", 4,\n  [1],\n]\n", `
-config.toml:4:8: "args" in [session.a] must be a list of texts in quotes, not a list
-  4 | args = [
-    |        ^
-  write: args = ["--time=2:00:00"]
-config.toml:5:9: "args" in [session.a] must be a list of texts in quotes, not a number
-  5 |   "-n", 4,
-    |         ^
-  write: args = ["--time=2:00:00"]
-`},
-		{"true for a word", "[host.a]\nscheduler = false\ntransport = 1.5\n", `
-config.toml:2:13: "scheduler" in [host.a] must be one of "slurm", "pbs", "gridengine" or "none", not true or false
-  2 | scheduler = false
-    |             ^^^^^
-  write: scheduler = "slurm"
-config.toml:3:13: "transport" in [host.a] must be one of "native" or "openssh", not a number with a decimal point
-  3 | transport = 1.5
-    |             ^^^
-  write: transport = "native"
-`},
-		{"a date, a list and a table for text", "[host.a]\nssh = 2020-01-01\nsite = ['x']\nbefore_login = {}\n", `
-config.toml:2:7: "ssh" in [host.a] must be text in quotes, not a date or time
-  2 | ssh = 2020-01-01
-    |       ^^^^^^^^^^
-  write: ssh = "alice@login.example.org"
-config.toml:3:8: "site" in [host.a] must be text in quotes, not a list
-  3 | site = ['x']
-    |        ^^^^^
-  write: site = "narval"
-config.toml:4:16: "before_login" in [host.a] must be text in quotes, not a section
-  4 | before_login = {}
-    |                ^^
-  write: before_login = "step ssh login"
-`},
-		{"empty text", "[host.a]\nssh = \"\"\n", `
-config.toml:2:7: "ssh" in [host.a] is empty
-  2 | ssh = ""
-    |       ^^
-  write: ssh = "alice@login.example.org"
-`},
-		{"text of several lines", "[host.a]\nbefore_login = \"a\\nb\"\n", `
-config.toml:2:16: "before_login" in [host.a] must be one line without control characters
-  2 | before_login = "a\nb"
-    |                ^^^^^^
-`},
-		{"a kind of notification", "notify = [\"redy\"]\n", `
-config.toml:1:11: "redy" is not one of "ready", "needs-login", "time-limit", "idle", "ended" or "link"
-  1 | notify = ["redy"]
-    |           ^^^^^^
-  did you mean "ready"?
-`},
-		{"an idle time", "[session.a]\nhost = \"x\"\njob = \"j\"\nidle = \"half an hour\"\n", `
-config.toml:4:8: "half an hour" is not a time such as "30s" or "2m"
-  4 | idle = "half an hour"
-    |        ^^^^^^^^^^^^^^
-  write: idle = "30m"
-`},
-		{"an idle time that is too short", "[session.a]\nhost = \"x\"\njob = \"j\"\nidle = \"30s\"\n", `
-config.toml:4:8: "30s" is too short: the least is 5 min
-  4 | idle = "30s"
-    |        ^^^^^
-  write: idle = "30m"
-`},
-		{"an idle time without a job", "[session.a]\nhost = \"x\"\nforward = [\"80:db:80\"]\nidle = \"30m\"\n", `
-config.toml:4:1: [session.a] has no job that could be idle
-  4 | idle = "30m"
-    | ^^^^
-  remove it, or add: job = "NAME"
-`},
-	})
+// TestWrongTypes: wrong types are refused with an example.
+func TestWrongTypes(t *testing.T) {
+	check := checker(t)
+	check("text for a number", "[session.a]\nhost = \"x\"\njob = \"y\"\nlocal = \"8888\"\n",
+		`4:9 ["8888"] "local" in [session.a] must be a number, not text`, `→ write: local = 8888`)
+	check("a number for text", "ssh_config = 5\n",
+		`1:14 [5] "ssh_config" must be text in quotes, not a number`, `→ write: ssh_config = "~/.ssh/config"`)
+	check("text for true", "[session.a]\nhost = \"x\"\njob = \"y\"\nkeep = \"yes\"\n",
+		`4:8 ["yes"] "keep" in [session.a] must be true or false, not text`, `→ write: keep = true`)
+	check("text for a list", "[session.a]\nhost = \"x\"\nsubmit = \"y\"\nargs = \"--time=1\"\n",
+		`4:8 ["--time=1"] "args" in [session.a] must be a list, not text`, `→ write: args = ["--time=2:00:00"]`)
+	check("numbers in a list of texts", "[session.a]\nhost = \"x\"\nsubmit = \"y\"\nargs = [\n  \"-n\", 4,\n  [1],\n]\n",
+		`4:8 [[] "args" in [session.a] must be a list of texts in quotes, not a list`, `→ write: args = ["--time=2:00:00"]`,
+		`5:9 [4] "args" in [session.a] must be a list of texts in quotes, not a number`, `→ write: args = ["--time=2:00:00"]`)
+	check("true for a word", "[host.a]\nscheduler = false\ntransport = 1.5\n",
+		`2:13 [false] "scheduler" in [host.a] must be one of "slurm", "pbs", "gridengine" or "none", not true or false`,
+		`→ write: scheduler = "slurm"`,
+		`3:13 [1.5] "transport" in [host.a] must be one of "native" or "openssh", not a number with a decimal point`,
+		`→ write: transport = "native"`)
+	check("a date, a list and a table for text", "[host.a]\nssh = 2020-01-01\nsite = ['x']\nbefore_login = {}\n",
+		`2:7 [2020-01-01] "ssh" in [host.a] must be text in quotes, not a date or time`, `→ write: ssh = "alice@login.example.org"`,
+		`3:8 [['x']] "site" in [host.a] must be text in quotes, not a list`, `→ write: site = "narval"`,
+		`4:16 [{}] "before_login" in [host.a] must be text in quotes, not a section`, `→ write: before_login = "step ssh login"`)
+	check("empty text", "[host.a]\nssh = \"\"\n",
+		`2:7 [""] "ssh" in [host.a] is empty`, `→ write: ssh = "alice@login.example.org"`)
+	check("text of several lines", "[host.a]\nbefore_login = \"a\\nb\"\n",
+		`2:16 ["a\nb"] "before_login" in [host.a] must be one line without control characters`)
+	check("a kind of notification", "notify = [\"redy\"]\n",
+		`1:11 ["redy"] "redy" is not one of "ready", "needs-login", "time-limit", "idle", "ended" or "link"`,
+		`→ did you mean "ready"?`)
+	check("an idle time", "[session.a]\nhost = \"x\"\njob = \"j\"\nidle = \"half an hour\"\n",
+		`4:8 ["half an hour"] "half an hour" is not a time such as "30s" or "2m"`, `→ write: idle = "30m"`)
+	check("an idle time that is too short", "[session.a]\nhost = \"x\"\njob = \"j\"\nidle = \"30s\"\n",
+		`4:8 ["30s"] "30s" is too short: the least is 5 min`, `→ write: idle = "30m"`)
+	check("an idle time without a job", "[session.a]\nhost = \"x\"\nforward = [\"80:db:80\"]\nidle = \"30m\"\n",
+		`4:1 [idle] [session.a] has no job that could be idle`, `→ remove it, or add: job = "NAME"`)
 }
 
-func TestBadNamesAreRefused(t *testing.T) {
+func TestBadNames(t *testing.T) {
+	check := checker(t)
 	for _, name := range []string{`""`, `"-a"`, `".."`, `"a b"`, `"a/b"`, `"é"`, `"a\nb"`, `-a`} {
-		checkProblems(t, []problem{{name, "[host." + name + "]\n", `
-config.toml:1:7: ` + nameIn(name) + ` is not a valid host name
-  1 | [host.` + name + `]
-    |       ` + carets(name) + `
-  use letters, digits, '.', '_' and '-', and begin with a letter or digit
-`}})
+		check(name, "[host."+name+"]\n", "1:7 ["+name+`] "`+strings.Trim(name, `"`)+`" is not a valid host name`,
+			"→ use letters, digits, '.', '_' and '-', and begin with a letter or digit")
 	}
 	parse(t, "[host.a-b_c]\n[host.\"1.2.3.4\"]\n[host._x]\n")
 }
 
-// nameIn is a name as messages quote it.
-func nameIn(written string) string {
-	if written[0] != '"' {
-		return `"` + written + `"`
-	}
-	return written
-}
-
-func carets(text string) string {
-	under := ""
-	for range text {
-		under += "^"
-	}
-	return under
-}
-
-func TestBadHostsAreRefused(t *testing.T) {
-	checkProblems(t, []problem{
-		{"values that are not in the set", "[host.a]\nscheduler = \"slrum\"\ntransport = \"ssh\"\n", `
-config.toml:2:13: "slrum" is not one of "slurm", "pbs", "gridengine" or "none"
-  2 | scheduler = "slrum"
-    |             ^^^^^^^
-  did you mean "slurm"?
-config.toml:3:13: "ssh" is not one of "native" or "openssh"
-  3 | transport = "ssh"
-    |             ^^^^^
-`},
-		{"an option for a host", "[host.a]\nssh = \"-oProxyCommand=reboot\"\n", `
-config.toml:2:7: "-oProxyCommand=reboot" is not a valid ssh host
-  2 | ssh = "-oProxyCommand=reboot"
-    |       ^^^^^^^^^^^^^^^^^^^^^^^
-  write: ssh = "alice@login.example.org"
-`},
-	})
+func TestBadHosts(t *testing.T) {
+	check := checker(t)
+	check("values that are not in the set", "[host.a]\nscheduler = \"slrum\"\ntransport = \"ssh\"\n",
+		`2:13 ["slrum"] "slrum" is not one of "slurm", "pbs", "gridengine" or "none"`, `→ did you mean "slurm"?`,
+		`3:13 ["ssh"] "ssh" is not one of "native" or "openssh"`)
+	check("an option for a host", "[host.a]\nssh = \"-oProxyCommand=reboot\"\n",
+		`2:7 ["-oProxyCommand=reboot"] "-oProxyCommand=reboot" is not a valid ssh host`, `→ write: ssh = "alice@login.example.org"`)
 	for _, bad := range []string{"a b", "me@", "@x", "me@-x", "x;reboot", "$(x)", "`x`"} {
 		if isDestination(bad) {
 			t.Errorf("%q passes as a host", bad)

@@ -56,7 +56,7 @@ func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[stri
 	set := map[string]string{} // by which choice an option is set
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
 		o, err := optionFor(kind, name, choices[name], slices.Concat(inScript, d.Options(s.Args)))
-		if earlier := set[o.Name]; earlier != "" && o.Name != "l" && choices[earlier] != choices[name] {
+		if earlier := set[o.Name]; earlier != "" && !strings.HasPrefix(o.Name, "-l ") && choices[earlier] != choices[name] {
 			err = sched.Refusal(fmt.Sprintf("%s=%s is the same option", earlier, choices[earlier]), "give one of them")
 		}
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 	"tunctl/internal/dev/jobtest"
 )
 
-func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
+// TestChoices: choices become the scheduler's options.
+func TestChoices(t *testing.T) {
 	const torque, twoKinds = "#PBS -l nodes=1:ppn=4\n", "#PBS -l select=1:ncpus=2+2:ncpus=4\n"
 	for name, tt := range map[string]struct {
 		scheduler string
@@ -93,7 +94,8 @@ func TestChoicesBecomeTheSchedulersOptions(t *testing.T) {
 	}
 }
 
-func TestWhatAScriptAsksForIsKnownByTheNamesOfChoices(t *testing.T) {
+// TestChoicesInScript: what a script asks for is known by the names of choices.
+func TestChoicesInScript(t *testing.T) {
 	for _, tt := range []struct {
 		scheduler, script string
 		args              []string
@@ -113,7 +115,8 @@ func TestWhatAScriptAsksForIsKnownByTheNamesOfChoices(t *testing.T) {
 	}
 }
 
-func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
+// TestChoicesListed: every choice of a scheduler is listed.
+func TestChoicesListed(t *testing.T) {
 	for _, k := range schedulerKinds {
 		if names := ChoiceNames(k.Name); len(names) != len(k.Options) || !slices.IsSorted(names) {
 			t.Errorf("%s: %v", k.Name, names)
@@ -134,7 +137,8 @@ func TestEveryChoiceOfASchedulerIsListed(t *testing.T) {
 	}
 }
 
-func TestASecondJobHasItsOwnName(t *testing.T) {
+// TestDraftNamed: a second job has its own name.
+func TestDraftNamed(t *testing.T) {
 	for scheduler, want := range map[string]string{slurmName: "-V --job-name=nb2", pbsName: "-V -N nb2", gridEngineName: "-V -N nb2", noScheduler: "-V"} {
 		w := NewWatcher(nil, Options{Scheduler: scheduler})
 		s, err := w.Drafts().Named(t.Context(), Submission{Script: "~/nb.sh", Args: []string{"-V"}}, "nb2")
@@ -144,7 +148,8 @@ func TestASecondJobHasItsOwnName(t *testing.T) {
 	}
 }
 
-func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
+// TestSharedLogOfSlurm: a log that all jobs of a script share is found.
+func TestSharedLogOfSlurm(t *testing.T) {
 	for script, want := range map[string]string{
 		"":                                      "",
 		"#SBATCH -o nb.log\n":                   "nb.log",
@@ -162,7 +167,8 @@ func TestALogThatAllJobsOfAScriptShareIsFound(t *testing.T) {
 	}
 }
 
-func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
+// TestSharedLogOfQsub: a log of qsub is shared unless it is a folder or has the job in its name.
+func TestSharedLogOfQsub(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	if err := os.Mkdir(m.File("logs"), 0o700); err != nil {
 		t.Fatal(err)
@@ -189,7 +195,7 @@ func TestALogOfQsubIsSharedUnlessItIsAFolderOrHasTheJobInItsName(t *testing.T) {
 		},
 	} {
 		for script, want := range scripts {
-			w := NewWatcher(m, Options{Scheduler: scheduler, Limits: jobtest.QuickLimits()})
+			w := watcher(m, scheduler)
 			got, hint, err := w.Drafts().SharedLog(t.Context(), Submission{Content: []byte("#!/bin/sh\n" + script)})
 			if err != nil || got != want || want != "" && !strings.Contains(hint, "-o") {
 				t.Errorf("%s, %q: %q, %q, %v; want %q", scheduler, script, got, hint, err, want)

@@ -35,7 +35,7 @@ const answerTime = 4 * time.Second
 // Discover finds out what the host has for a first session: one script on the login node, all
 // of whose parts are optional and limited in time and size.
 func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return api.Look{}, err
 	}
@@ -80,17 +80,13 @@ func readDiscovery(mark, out string) api.Look {
 	a := sched.Discovery{Parts: map[string]string{}}
 	look := api.Look{Accounts: []api.Account{}, Partitions: []api.Partition{}, Environments: []api.Environment{}, Scripts: []api.JobScript{}, Serving: []api.Candidate{}}
 	last := ""
-	for i, text := range strings.Split(out, "\n"+mark+" ") {
+	for _, text := range strings.Split(out, "\n"+mark+" ")[1:] { // from the first heading on
 		name, text, _ := strings.Cut(text, "\n")
-		switch {
-		case i == 0: // before the first heading
-		case name == "late":
-			if words := partNames[last]; words != "" {
-				look.Problems = append(look.Problems, words)
-			}
-		default:
+		if name != "late" {
 			last = name
 			a.Parts[name] = text
+		} else if words := partNames[last]; words != "" {
+			look.Problems = append(look.Problems, words)
 		}
 	}
 	person := append(strings.Split(a.Parts["person"], "\n"), "", "", "", "")
@@ -190,19 +186,14 @@ func readEnvironments(a *sched.Discovery) []api.Environment {
 // environmentRank orders environments: a person's own first, JupyterLab before older servers,
 // and images last, whose content is not known.
 func environmentRank(e api.Environment) int {
-	switch {
-	case e.Kind == api.EnvironmentContainer && strings.Contains(strings.ToLower(path.Base(e.Path)), "jupyter"):
-		return 4
-	case e.Kind == api.EnvironmentContainer:
-		return 5
-	case e.Kind == api.EnvironmentModule:
-		return 3
-	case e.Kind == api.EnvironmentPath:
-		return 2
-	case e.App == "jupyterlab":
-		return 0
+	rank := map[api.EnvironmentKind]int{api.EnvironmentPath: 2, api.EnvironmentModule: 3, api.EnvironmentContainer: 5}[e.Kind]
+	if rank == 0 && e.App != "jupyterlab" {
+		return 1
 	}
-	return 1
+	if e.Kind == api.EnvironmentContainer && strings.Contains(strings.ToLower(path.Base(e.Path)), "jupyter") {
+		return 4
+	}
+	return rank
 }
 
 // compareVersions compares the numbers in two versions.

@@ -29,7 +29,7 @@ func (b *Drafts) Script(ctx context.Context, s Submission) (string, error) {
 	if text, read := b.scripts[scriptKey(s)]; read {
 		return text, nil
 	}
-	unlock, err := b.host.lock(ctx)
+	unlock, err := b.host.turn.Take(ctx)
 	if err != nil {
 		return "", err
 	}

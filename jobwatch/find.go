@@ -103,7 +103,7 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 }
 
 func (w *Watcher) withName(ctx context.Context, s sched.Scheduler, jobs []api.Job, name string) ([]api.Job, error) {
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job
 	if job.Log != "" && s.Kind().ListHasFiles {
 		return job
 	}
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return job
 	}

@@ -21,9 +21,10 @@ type host struct {
 	log    *slog.Logger
 	turn   remote.Turn // taken while a command runs
 
-	mu      sync.Mutex
-	account account
-	sched   sched.Scheduler
+	account account // owned by who has the turn
+
+	mu    sync.Mutex
+	sched sched.Scheduler
 }
 
 // known is the host's scheduler, if that was found out already; else nil.
@@ -39,13 +40,8 @@ func (h *host) acquire(ctx context.Context) (s sched.Scheduler, unlock func(), e
 	if s, err = h.scheduler(ctx); err != nil {
 		return nil, nil, err
 	}
-	unlock, err = h.lock(ctx)
+	unlock, err = h.turn.Take(ctx)
 	return s, unlock, err
-}
-
-// lock waits until no other command runs on the host.
-func (h *host) lock(ctx context.Context) (unlock func(), err error) {
-	return h.turn.Take(ctx)
 }
 
 // kind is the kind of the host's scheduler.
@@ -75,28 +71,25 @@ func (h *host) scheduler(ctx context.Context) (sched.Scheduler, error) {
 	if err := unsupportedError(h.name, name); err != nil {
 		return nil, err
 	}
-	s, err := schedulerNamed(name)
-	if err != nil {
-		return nil, api.Errorf(api.CodeConfig, "%w", err)
+	k := kindNamed(name)
+	if k == nil {
+		return nil, unknownScheduler(name)
 	}
 	h.mu.Lock()
-	h.sched = s
-	h.mu.Unlock()
-	return s, nil
+	defer h.mu.Unlock()
+	h.sched = k.New()
+	return h.sched, nil
 }
 
 // whoami queries the host once and remembers the answer.
 func (h *host) whoami(ctx context.Context) (account, error) {
-	unlock, err := h.lock(ctx)
+	unlock, err := h.turn.Take(ctx)
 	if err != nil {
 		return account{}, err
 	}
 	defer unlock()
-	h.mu.Lock()
-	known := h.account
-	h.mu.Unlock()
-	if known != (account{}) {
-		return known, nil
+	if h.account != (account{}) {
+		return h.account, nil
 	}
 	res, err := h.sh.Login(ctx, accountScript())
 	if err != nil {
@@ -104,23 +97,13 @@ func (h *host) whoami(ctx context.Context) (account, error) {
 	}
 	lines := strings.Split(string(res.Stdout), "\n")
 	if len(lines) < 4 {
-		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", clip(string(res.Stdout), 200))
+		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", api.NewRemoteText(string(res.Stdout)).FirstLine(200))
 	}
 	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
 	h.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
 	if a.scheduler == "" {
 		return a, nil // query it again next time
 	}
-	h.mu.Lock()
 	h.account = a
-	h.mu.Unlock()
 	return a, nil
-}
-
-// clip shortens s to about n bytes.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

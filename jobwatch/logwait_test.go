@@ -9,7 +9,8 @@ import (
 	"tunctl/internal/dev/jobtest"
 )
 
-func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
+// TestLogFound: only the own log of a job just submitted shows that it runs.
+func TestLogFound(t *testing.T) {
 	queued := api.Job{ID: "7", State: api.JobQueued, Reason: "Priority", Hint: "other jobs come first", Log: "/h/slurm-7.out"}
 	requeued, held := queued, queued
 	requeued.Restarts = 1
@@ -48,7 +49,8 @@ func TestOnlyTheOwnLogOfAJobJustSubmittedShowsThatItRuns(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
+// TestLogFoundThenHeld: a job that is held after its log was found is shown so.
+func TestLogFoundThenHeld(t *testing.T) {
 	queued := api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}
 	inError := api.Job{ID: "7", State: api.JobHeld, Reason: "can't exec", Log: "/h/nb.o7"}
 	for name, tt := range map[string]struct {
@@ -73,7 +75,8 @@ func TestAJobThatIsHeldAfterItsLogWasFoundIsShownSo(t *testing.T) {
 	}
 }
 
-func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
+// TestLogFoundThenGone: a job that only its log showed to run did run.
+func TestLogFoundThenGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWatcher(newCluster(), Options{Scheduler: gridEngineName})
 		w.poll.lastQuery = time.Now()
@@ -88,11 +91,9 @@ func TestAJobThatOnlyItsLogShowedToRunDidRun(t *testing.T) {
 	})
 }
 
-// TestAnAnswerFromBeforeTheStartTakesNothingBack has a scheduler that answers from a cache.
-func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestLogFoundBeforeTheAnswer has a scheduler that answers from a cache.
+func TestLogFoundBeforeTheAnswer(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
 		w.poll.recordSubmitted(job, true)
@@ -121,10 +122,9 @@ func TestAnAnswerFromBeforeTheStartTakesNothingBack(t *testing.T) {
 	})
 }
 
-func TestASchedulerThatInsistsIsBelieved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestLogFoundThenDenied: a scheduler that insists is believed.
+func TestLogFoundThenDenied(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
 		w.poll.recordSubmitted(job, true)

@@ -36,7 +36,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if len(others) == 0 {
 		return true, nil
 	}
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -95,7 +95,7 @@ func (p *poll) awaitTurn(ctx context.Context) (unlock func(), err error) {
 		if err := ctxtime.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
-		if unlock, err = p.host.lock(ctx); err != nil {
+		if unlock, err = p.host.turn.Take(ctx); err != nil {
 			return nil, err
 		}
 		p.mu.Lock()

@@ -33,13 +33,14 @@ EOF`)
 	m.Program(t, "qdel", `echo "qdel: Job has finished $1" >&2; exit 35`)
 }
 
-func TestAQsubThatDoesNotKnowWhereToKeepOutputGetsTheJobOnce(t *testing.T) {
+// TestPBSSubmitWithoutKeep: a qsub that does not know where to keep output gets the job once.
+func TestPBSSubmitWithoutKeep(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	fakePBS(t, m)
 	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/qsub.words"
 case $* in *"-k oed"*) printf 'qsub: illegal -k value\nusage: qsub [-a date_time]\n' >&2; exit 2;; esac
 echo "a notice" >&2; echo 7.vm`)
-	w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
+	w := watcher(m, pbsName)
 	job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh", Args: []string{"-N", "a b"}})
 	if words := strings.Fields(m.Read(t, "qsub.words")); err != nil || job.ID != "7.vm" || strings.Count(strings.Join(words, " "), "job.sh") != 2 {
 		t.Errorf("%+v, %v, %q", job, err, words)
@@ -51,7 +52,8 @@ echo "a notice" >&2; echo 7.vm`)
 	}
 }
 
-func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
+// TestWatchHeldHint: the watch of a held job names the command that releases it.
+func TestWatchHeldHint(t *testing.T) {
 	x := &Watch{id: "7.srv", poll: &poll{host: &host{name: "aspire"}}, c: make(chan Report, 1)}
 	x.update(newScheduler(pbsName), api.Job{ID: "7.srv", State: api.JobHeld, Hint: "held by you: release it with qrls"})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh aspire qrls 7.srv`" {
@@ -64,7 +66,8 @@ func TestTheWatchOfAHeldJobNamesTheCommandThatReleasesIt(t *testing.T) {
 	}
 }
 
-func TestTheKindOfAHoldStaysKnownWithSeveralSessions(t *testing.T) {
+// TestPBSHoldKind: the kind of a hold stays known with several sessions.
+func TestPBSHoldKind(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		held := p.add("7.srv", "notebook", "Q")
@@ -85,7 +88,8 @@ func TestTheKindOfAHoldStaysKnownWithSeveralSessions(t *testing.T) {
 	})
 }
 
-func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
+// TestPBSOutput: PBS output is kept readable unless the user says otherwise.
+func TestPBSOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
 		args   []string
@@ -108,7 +112,7 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			}
 			m.Write(t, ".profile", m.PathLine())
 			fakePBS(t, m)
-			w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
+			w := watcher(m, pbsName)
 			job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte(c.script), Base: "job.sh", Args: c.args})
 			if err != nil {
 				t.Fatal(err)
@@ -132,30 +136,6 @@ func TestPBSOutputIsKeptReadableUnlessThePersonSaysOtherwise(t *testing.T) {
 			}
 			if err := w.Cancel(t.Context(), "7.vm"); err != nil {
 				t.Errorf("cancelling what has finished: %v", err)
-			}
-		})
-	}
-}
-
-func TestAnAnswerThatIsNoTableIsNotTakenForNoJobs(t *testing.T) {
-	const empty = "\nsrv: \n\nJob ID          Username Queue    Jobname    S Time\n--------------- -------- -------- ---------- - -----\n"
-	for name, c := range map[string]struct {
-		prints string
-		none   bool
-	}{
-		"nothing":        {"", true},
-		"headings alone": {empty, true},
-		"a row too few":  {empty + "7.srv           mira     normal\n", false},
-		"another table":  {"ID   STATE\n7    running\n", false},
-		"JSON":           {`{"Jobs":{"7.srv":{"Job_Name":"nb"}}}`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			m.Write(t, "answer", c.prints)
-			m.Program(t, "qstat", `cat "$HOME/answer"`)
-			_, found, err := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()}).Find(t.Context(), Query{Name: "nb"})
-			if found || c.none && err != nil || !c.none && (err == nil || !strings.Contains(err.Error(), "does not print the table")) {
-				t.Errorf("%v, %v", found, err)
 			}
 		})
 	}

@@ -140,11 +140,7 @@ func (p *pbsServer) Run(ctx context.Context, _ string, stdin []byte) (remote.Res
 	case strings.Contains(script, "tunctl.since"):
 		out = "\ntunctl.since\n" + p.since + "\n"
 	}
-	mark := jobtest.MarkOf.FindStringSubmatch(script)[1]
-	return remote.Result{
-		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
-		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
-	}, ctx.Err()
+	return jobtest.Answer(script, out, errout, exit), ctx.Err()
 }
 
 func (p *pbsServer) connect(n int) {
@@ -248,17 +244,24 @@ func (r pbsJob) printed() string {
 func watchPBS(t *testing.T, p *pbsServer, test func(t *testing.T, w *Watcher)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := NewWatcher(p, Options{Scheduler: pbsName})
-		ctx, stop := context.WithCancel(t.Context())
-		var serving sync.WaitGroup
-		serving.Go(func() { _ = w.Serve(ctx) })
-		test(t, w)
-		stop()
-		serving.Wait()
+		test(t, serving(t, NewWatcher(p, Options{Scheduler: pbsName})))
 	})
 }
 
-func TestEndedJobsTakeNoMoreConnectionsThanTheyNeed(t *testing.T) {
+// submit submits a job that a user waits for.
+func submit(t *testing.T, w *Watcher, tag string) api.Job {
+	t.Helper()
+	s := order(tag)
+	s.Awaited = true
+	job, err := w.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// TestPBSRecentConnections: ended jobs take no more connections than they need.
+func TestPBSRecentConnections(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state         string
 		forgets, told bool // there is no history; that is known
@@ -289,7 +292,8 @@ func TestEndedJobsTakeNoMoreConnectionsThanTheyNeed(t *testing.T) {
 	}
 }
 
-func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
+// TestPBSConnections: a server with 500 jobs is asked over two connections a round.
+func TestPBSConnections(t *testing.T) {
 	for _, watched := range []int{1, 2, 3, 7} {
 		t.Run(fmt.Sprintf("%d watched", watched), func(t *testing.T) {
 			p := &pbsServer{}
@@ -341,19 +345,16 @@ func TestAServerWith500JobsIsAskedOverTwoConnectionsARound(t *testing.T) {
 	}
 }
 
-// TestTheFirstMinuteOfAnUpMakesSixConnections: to find a job with the name, to submit, to
+// TestPBSFirstMinute: to find a job with the name, to submit, to
 // read the new job, to see whether it started at once, and to see it start.
-func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
+func TestPBSFirstMinute(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		if _, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
 			t.Fatalf("found: %v, %v", found, err)
 		}
 		r := p.add("900.srv", "notebook", "Q")
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := submit(t, w, "t")
 		x := w.Watch(job.ID)
 		defer x.Close()
 		time.Sleep(5 * time.Second)
@@ -371,7 +372,8 @@ func TestTheFirstMinuteOfAnUpMakesSixConnections(t *testing.T) {
 	})
 }
 
-func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T) {
+// TestEarlyQuery: a job that a user waits for is queried once soon after its submission.
+func TestEarlyQuery(t *testing.T) {
 	tests := map[string]struct {
 		awaited bool
 		after   time.Duration // Limits.QueryAfterSubmit
@@ -392,12 +394,7 @@ func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T
 				limits := remote.DefaultLimits()
 				limits.QueryAfterSubmit = tt.after
 				p := &pbsServer{}
-				w := NewWatcher(p, Options{Scheduler: pbsName, Limits: limits})
-				ctx, stop := context.WithCancel(t.Context())
-				var serving sync.WaitGroup
-				serving.Go(func() { _ = w.Serve(ctx) })
-				defer serving.Wait()
-				defer stop()
+				w := serving(t, NewWatcher(p, Options{Scheduler: pbsName, Limits: limits}))
 				if _, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
 					t.Fatalf("found: %v, %v", found, err)
 				}
@@ -428,14 +425,12 @@ func TestAJobThatAPersonWaitsForIsQueriedOnceSoonAfterItsSubmission(t *testing.T
 	}
 }
 
-func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
+// TestEarlyQueryUnwatched: an early query that nobody watched for is not made later.
+func TestEarlyQueryUnwatched(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("900.srv", "notebook", "Q")
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := submit(t, w, "t")
 		time.Sleep(time.Second)
 		if _, err := w.Jobs(t.Context()); err != nil { // a person asks
 			t.Fatal(err)
@@ -450,16 +445,13 @@ func TestAnEarlyQueryThatNobodyWatchedForIsNotMadeLater(t *testing.T) {
 	})
 }
 
-func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
+// TestEarlyQueryShared: ten submissions together share one early query.
+func TestEarlyQueryShared(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		for i := range 10 {
 			p.add(fmt.Sprintf("%d.srv", 900+i), "notebook", "Q")
-			job, err := w.Submit(t.Context(), Submission{Tag: fmt.Sprintf("t%d", i), Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.Watch(job.ID).Close()
+			defer w.Watch(submit(t, w, fmt.Sprintf("t%d", i)).ID).Close()
 		}
 		before := len(p.connections())
 		time.Sleep(4 * time.Second)
@@ -469,7 +461,8 @@ func TestTenSubmissionsTogetherShareOneEarlyQuery(t *testing.T) {
 	})
 }
 
-func TestAJobIsSeenAtAServerThatKeepsNoHistory(t *testing.T) {
+// TestPBSWithoutHistory: a job is seen at a server that keeps no history.
+func TestPBSWithoutHistory(t *testing.T) {
 	for name, p := range map[string]*pbsServer{"OpenPBS": {forgets: true}, "Torque": {torque: true}} {
 		t.Run(name, func(t *testing.T) {
 			watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -488,7 +481,8 @@ func TestAJobIsSeenAtAServerThatKeepsNoHistory(t *testing.T) {
 	}
 }
 
-func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
+// TestPBSWithoutHistoryEnd: what a server without history cannot tell is said.
+func TestPBSWithoutHistoryEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		ran  bool
 		left time.Duration // until it ends by itself
@@ -520,7 +514,8 @@ func TestWhatAServerWithoutHistoryCannotTellIsSaid(t *testing.T) {
 	}
 }
 
-func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
+// TestPBSRejectedByTheRoute: a job that no queue accepts says so within two rounds.
+func TestPBSRejectedByTheRoute(t *testing.T) {
 	for name, c := range map[string]struct {
 		forgets bool
 		others  int // sessions
@@ -536,10 +531,7 @@ func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
 				if c.others > 0 {
 					time.Sleep(20 * time.Minute)
 				}
-				job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				job := submit(t, w, "t")
 				x := w.Watch(job.ID)
 				defer x.Close()
 				time.Sleep(15 * time.Second)
@@ -555,13 +547,11 @@ func TestAJobThatNoQueueAcceptsSaysSoWithinTwoRounds(t *testing.T) {
 	}
 }
 
-func TestAJobThatACacheDoesNotHaveYetIsNotGivenUp(t *testing.T) {
+// TestPBSCachedList: a job that a cache does not have yet is not given up.
+func TestPBSCachedList(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
-		job, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh", Awaited: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		job := submit(t, w, "t")
 		x := w.Watch(job.ID)
 		defer x.Close()
 		time.Sleep(time.Minute)
@@ -573,7 +563,8 @@ func TestAJobThatACacheDoesNotHaveYetIsNotGivenUp(t *testing.T) {
 	})
 }
 
-func TestHistoryThatIsSwitchedOnLaterIsUsed(t *testing.T) {
+// TestPBSHistorySwitchedOn: history that is switched on later is used.
+func TestPBSHistorySwitchedOn(t *testing.T) {
 	p := &pbsServer{forgets: true}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("7.srv", "notebook", "R")
@@ -601,19 +592,16 @@ func (u useX) Run(ctx context.Context, command string, stdin []byte) (remote.Res
 	u.server.forgets = false
 	u.server.mu.Unlock()
 	if !strings.Contains(string(stdin), "-x ") {
-		mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
-		return remote.Result{
-			Stdout: fmt.Appendf(nil, "%s.begin\n\n%s.end 35\n", mark, mark),
-			Stderr: fmt.Appendf(nil, "%s.begin\nqstat: 7.srv Job has finished, use -x or -H to obtain historical job information\n\n%s.end\n", mark, mark),
-		}, nil
+		return jobtest.Answer(string(stdin), "", "qstat: 7.srv Job has finished, use -x or -H to obtain historical job information", 35), nil
 	}
 	return u.server.Run(ctx, command, stdin)
 }
 
-func TestACancelledJobThatStillRunsIsNotAdopted(t *testing.T) {
+func TestCancelledJob(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		r := p.add("7.srv", "notebook", "R")
+		p.add("8.srv", "notebook", "R", "comment", "Job run at Mon Mar 02 at 08:00 on (e12:ncpus=8) and terminated by root@srv")
 		if err := w.Cancel(t.Context(), "7.srv"); err != nil {
 			t.Fatal(err)
 		}
@@ -630,17 +618,8 @@ func TestACancelledJobThatStillRunsIsNotAdopted(t *testing.T) {
 	})
 }
 
-func TestAJobThatSomebodyElseDeletedIsNotAdopted(t *testing.T) {
-	p := &pbsServer{}
-	watchPBS(t, p, func(t *testing.T, w *Watcher) {
-		p.add("7.srv", "notebook", "R", "comment", "Job run at Mon Mar 02 at 08:00 on (e12:ncpus=8) and terminated by root@srv")
-		if job, found, err := w.Find(t.Context(), Query{Name: "notebook"}); found || err != nil {
-			t.Errorf("adopted %+v, %v", job, err)
-		}
-	})
-}
-
-func TestTheTaskOfAnArrayThatRunsIsServed(t *testing.T) {
+// TestPBSArray: the task of an array that runs is served.
+func TestPBSArray(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("40[].srv", "chain", "B", "Submit_arguments", "-J 1-2%1 chain.sh", "Output_Path", "login1:/home/mira/chain.^array_index^")
@@ -678,7 +657,8 @@ func TestTheTaskOfAnArrayThatRunsIsServed(t *testing.T) {
 	})
 }
 
-func TestAJobIsFoundByANameThatPBSCuts(t *testing.T) {
+// TestPBSCutName: a job is found by a name that PBS cuts.
+func TestPBSCutName(t *testing.T) {
 	const long = "jupyter-aspire2a-gpu"
 	for name, stored := range map[string]string{"by the table": long, "by the server": long[:15]} {
 		t.Run(name, func(t *testing.T) {
@@ -698,7 +678,8 @@ func TestAJobIsFoundByANameThatPBSCuts(t *testing.T) {
 	}
 }
 
-func TestASuspendedJobSaysSo(t *testing.T) {
+// TestPBSSuspended: a suspended job says so.
+func TestPBSSuspended(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		r := p.add("7.srv", "notebook", "R")
@@ -713,7 +694,8 @@ func TestASuspendedJobSaysSo(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
+// TestPBSTagAmongTheNewest: a job whose answer was lost is found among the newest.
+func TestPBSTagAmongTheNewest(t *testing.T) {
 	for name, p := range map[string]*pbsServer{"OpenPBS": {}, "Torque": {torque: true}} {
 		t.Run(name, func(t *testing.T) {
 			watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -738,7 +720,8 @@ func TestAJobWhoseAnswerWasLostIsFoundAmongTheNewest(t *testing.T) {
 	}
 }
 
-func TestAJobWhoseAnswerWasLostIsFoundBelowManyNewerOnes(t *testing.T) {
+// TestPBSTagBelowNewerJobs: a job whose answer was lost is found below many newer ones.
+func TestPBSTagBelowNewerJobs(t *testing.T) {
 	p := &pbsServer{since: "202603020800"}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("150.srv", "notebook", "R", "Submit_arguments", "-k oed /home/mira/.tunctl/lost-1/x.sh")
@@ -766,7 +749,8 @@ func TestAJobWhoseAnswerWasLostIsFoundBelowManyNewerOnes(t *testing.T) {
 	})
 }
 
-func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
+// TestDetailTurns: a job without detail holds no other up.
+func TestDetailTurns(t *testing.T) {
 	p := &pbsServer{mute: "1.srv"}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		var watches []*Watch
@@ -792,7 +776,8 @@ func TestAJobWithoutDetailHoldsNoOtherUp(t *testing.T) {
 	})
 }
 
-func TestMissingJobHasItsTurn(t *testing.T) {
+// TestDetailTurnOfMissingJob: a missing job has its turn.
+func TestDetailTurnOfMissingJob(t *testing.T) {
 	p := &pbsServer{}
 	watchPBS(t, p, func(t *testing.T, w *Watcher) {
 		p.add("30.srv", "nb", "R", "array_id", "29[].srv") // of which only qstat -f tells
@@ -814,14 +799,12 @@ func TestMissingJobHasItsTurn(t *testing.T) {
 	})
 }
 
-func TestSubmitAnswer(t *testing.T) {
-	t.Run("without its frame is no refusal", func(t *testing.T) {
-		watchPBS(t, &pbsServer{cutAnswer: true}, func(t *testing.T, w *Watcher) {
-			_, err := w.Submit(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x.sh"})
-			if _, doubt := errors.AsType[*DoubtError](err); !doubt {
-				t.Errorf("%v", err)
-			}
-		})
+func TestSubmitAnswerWithoutItsFrame(t *testing.T) {
+	watchPBS(t, &pbsServer{cutAnswer: true}, func(t *testing.T, w *Watcher) {
+		_, err := w.Submit(t.Context(), order("t"))
+		if _, doubt := errors.AsType[*DoubtError](err); !doubt {
+			t.Errorf("a refusal: %v", err)
+		}
 	})
 }
 

@@ -26,11 +26,8 @@ func await(t *testing.T, w *Watcher, id string, state api.JobState) api.Job {
 	return job
 }
 
-func plainWatcher(m *jobtest.Machine) *Watcher {
-	return NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits()})
-}
-
-func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
+// TestPlainProcess: a plain process lives on and is found again.
+func TestPlainProcess(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	job, err := plainWatcher(m).Submit(t.Context(), Submission{
 		Tag: "t", Content: []byte("#!/bin/sh\necho \"hello $1\"\nwhile test ! -f \"$HOME/stop\"; do sleep 0.02; done\nexit 3\n"), Base: "serve.sh", Args: []string{"it's me"},
@@ -60,7 +57,8 @@ func TestAPlainProcessLivesOnAndIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestAPlainProcessIsEndedPolitely(t *testing.T) {
+// TestPlainProcessCancelled: a plain process is ended politely.
+func TestPlainProcessCancelled(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	w := plainWatcher(m)
 	if _, err := w.Submit(t.Context(), Submission{
@@ -85,7 +83,8 @@ func TestAPlainProcessIsEndedPolitely(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessWithTheSamePidIsNotTheJob(t *testing.T) {
+// TestPlainProcessNumber: another process with the same pid is not the job.
+func TestPlainProcessNumber(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	if _, err := m.Run(t.Context(), `mkdir -p .tunctl/t/tunctl.lock; echo "$PPID 12345 1794702650 $(uname -n)" >.tunctl/t/tunctl.pid; echo >.tunctl/t/serve.sh`, nil); err != nil {
 		t.Fatal(err)

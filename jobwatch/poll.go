@@ -125,7 +125,7 @@ func (p *poll) query(ctx context.Context, jobs scope) error {
 		p.recordFailure(err)
 		return err
 	}
-	unlock, err := p.host.lock(ctx)
+	unlock, err := p.host.turn.Take(ctx)
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (p *poll) refresh(ctx context.Context) error {
 	if !fresh {
 		return p.query(ctx, watchedOnly)
 	}
-	unlock, err := p.host.lock(ctx)
+	unlock, err := p.host.turn.Take(ctx)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package jobwatch
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,29 +19,24 @@ type undecided struct{ asked atomic.Int32 }
 func (u *undecided) Run(ctx context.Context, _ string, stdin []byte) (remote.Result, error) {
 	u.asked.Add(1)
 	time.Sleep(50 * time.Millisecond) // in a synctest bubble: the round trip
-	mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
-	return remote.Result{Stdout: []byte(mark + ".begin\n\nmira\nlogin1\n\n" + mark + ".end 0\n")}, ctx.Err()
+	return jobtest.Answer(string(stdin), "\nmira\nlogin1\n", "", 0), ctx.Err()
 }
 
-func TestAHostWhoseSchedulerIsNotKnownYetIsAskedSeldom(t *testing.T) {
+// TestPollWithoutScheduler: a host whose scheduler is not known yet is asked seldom.
+func TestPollWithoutScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &undecided{}
-		w := NewWatcher(u, Options{})
-		ctx, stop := context.WithCancel(t.Context())
-		var serving sync.WaitGroup
-		serving.Go(func() { _ = w.Serve(ctx) })
-		x := w.Watch("7")
+		x := serving(t, NewWatcher(u, Options{})).Watch("7")
+		defer x.Close()
 		time.Sleep(10 * time.Minute)
 		if n := u.asked.Load(); n < 2 || n > 10 {
 			t.Errorf("it was asked %d times in ten minutes", n)
 		}
-		x.Close()
-		stop()
-		serving.Wait()
 	})
 }
 
-func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
+// TestDetailTurnsOfArrays: an array takes no turns of other jobs.
+func TestDetailTurnsOfArrays(t *testing.T) {
 	t.Run("pbs", func(t *testing.T) {
 		p := &pbsServer{}
 		watchPBS(t, p, func(t *testing.T, w *Watcher) {
@@ -76,9 +70,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 		})
 	})
 	t.Run("slurm", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster()
-			w := serve(t, c)
+		watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 			running := api.Job{Name: "nb", State: api.JobRunning, Node: "cn1", Submitted: time.Now(), Start: time.Now(), End: time.Now().Add(9 * time.Hour)}
 			c.mute = map[string]bool{}
 			for i := range detailsPerRound { // arrays without a detail, before the job
@@ -111,11 +103,7 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 		})
 	})
 	t.Run("gridengine", func(t *testing.T) {
-		m := jobtest.NewMachine(t)
-		fakeGridEngine(t, m)
-		m.Write(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r", "6 r"))
-		m.Write(t, "details", geDetails("2", "3", "4", "5", "6"))
-		w := geWatcher(t, m)
+		m, w := newGridEngine(t, "2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r", "6 r")
 		var last *Watch
 		for _, id := range []string{"2", "3", "4", "5", "6"} {
 			last = w.Watch(id)
@@ -124,18 +112,14 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 		last.SeenRunning("cn01")
 		round := func() {
 			t.Helper()
-			w.poll.changed()
-			if err := w.poll.query(t.Context(), watchedOnly); err != nil {
-				t.Fatal(err)
-			}
+			query(t, w, watchedOnly)
 			if got := asked(t, m); len(got) > remote.DefaultLimits().Connections {
 				t.Errorf("one round asked %q", got)
 			}
 		}
 		round()
-		m.Write(t, "list", geList("2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r"))
-		m.Write(t, "details", geDetails("2", "3", "4", "5"))
-		m.Write(t, "account", "=====\nqname all.q\nhostname c07\njobname n6\njobnumber 6\ntaskid undefined\nstart_time Mon Mar  2 08:00:00 2026\nend_time Mon Mar  2 09:00:00 2026\nfailed 0\nexit_status 0\n")
+		setJobs(t, m, "2 r 1", "2 qw 2-9:1", "3 r 1", "4 r", "5 r")
+		m.Write(t, "account", geAccount("6", 0))
 		round()
 		round()
 		if job := last.Job(); job.State != api.JobFinished {
@@ -144,7 +128,8 @@ func TestAnArrayTakesNoTurnsOfOtherJobs(t *testing.T) {
 	})
 }
 
-func TestTheListDoesNotMoveAJobAwayFromTheNodeOfItsDetail(t *testing.T) {
+// TestWatchKnownNode: the list does not move a job away from the node of its detail.
+func TestWatchKnownNode(t *testing.T) {
 	detail := api.Job{ID: "7", State: api.JobRunning, Node: "cn01"}
 	row := api.Job{ID: "7", State: api.JobRunning, Node: "login1"} // where srun was typed
 	x := &Watch{id: "7", poll: &poll{host: &host{}}, job: detail}

@@ -1,11 +1,11 @@
 package jobwatch
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/gridengine"
 	"tunctl/jobwatch/pbs"
@@ -26,16 +26,14 @@ func kindNamed(name string) *sched.Kind {
 	return schedulerKinds[i]
 }
 
-func schedulerNamed(name string) (sched.Scheduler, error) {
-	if k := kindNamed(name); k != nil {
-		return k.New(), nil
-	}
+// unknownScheduler is the error for a name that no kind has.
+func unknownScheduler(name string) error {
 	var names []string
 	for _, k := range schedulerKinds {
 		names = append(names, strconv.Quote(k.Name))
 	}
 	last := len(names) - 1
-	return nil, fmt.Errorf("unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
+	return api.Errorf(api.CodeConfig, "unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
 
 // account is who we are on the host.

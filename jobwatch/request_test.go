@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/jobwatch/sched"
 )
 
-func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
+// TestRequestOf: what a job asks for is read from its options.
+func TestRequestOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scheduler, script string
 		args              []string
@@ -17,41 +19,43 @@ func TestWhatAJobAsksForIsReadFromItsOptions(t *testing.T) {
 	}{
 		"slurm": {
 			slurmName, "#SBATCH -J nb\n#SBATCH --time=1-02:30\n#SBATCH -c 4\n#SBATCH --gres=gpu:a100:2\n", nil,
-			Request{Name: "nb", Time: 26*time.Hour + 30*time.Minute, Nodes: 1, CPUs: 4, GPUs: 2},
+			Request{sched.Demand{Time: 26*time.Hour + 30*time.Minute, Nodes: 1, CPUs: 4, GPUs: 2}, "nb", nil},
 		},
-		"slurm's defaults": {slurmName, "", nil, Request{Nodes: 1, CPUs: 1}},
-		"minutes":          {slurmName, "#SBATCH -t 90\n", nil, Request{Time: 90 * time.Minute, Nodes: 1, CPUs: 1}},
-		"arguments win":    {slurmName, "#SBATCH -t 90\n", []string{"--time=2:00:00"}, Request{Time: 2 * time.Hour, Nodes: 1, CPUs: 1}},
+		"slurm's defaults": {slurmName, "", nil, Request{sched.Demand{Nodes: 1, CPUs: 1}, "", nil}},
+		"minutes":          {slurmName, "#SBATCH -t 90\n", nil, Request{sched.Demand{Time: 90 * time.Minute, Nodes: 1, CPUs: 1}, "", nil}},
+		"arguments win":    {slurmName, "#SBATCH -t 90\n", []string{"--time=2:00:00"}, Request{sched.Demand{Time: 2 * time.Hour, Nodes: 1, CPUs: 1}, "", nil}},
 		"several nodes": {
 			slurmName, "#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH -c 8\n#SBATCH --exclusive\n", nil,
-			Request{Nodes: 2, CPUs: 64, GPUs: 8, Exclusive: true},
+			Request{sched.Demand{Nodes: 2, CPUs: 64, GPUs: 8, Exclusive: true}, "", nil},
 		},
-		"GPUs of tasks":                   {slurmName, "#SBATCH -n 3\n#SBATCH --gpus-per-task=2\n", nil, Request{Nodes: 1, CPUs: 3, GPUs: 6}},
-		"a type that begins with a digit": {slurmName, "#SBATCH --gres=gpu:2080ti:2\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 2}},
-		"such a type without a number":    {slurmName, "#SBATCH -N 2 --gres=gpu:2080ti\n", nil, Request{Nodes: 2, CPUs: 2, GPUs: 2}},
-		"a comment":                       {slurmName, "#SBATCH --time=1:00:00 # max --time=24:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
-		"a quoted #":                      {slurmName, "#SBATCH --comment=\"no #1\" --time=1:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
-		"a comment of qsub":               {pbsName, "#PBS -l walltime=1:00:00 # -l walltime=9:00:00\n", nil, Request{Time: time.Hour, Nodes: 1, CPUs: 1}},
-		"other gres":                      {slurmName, "#SBATCH --gres=nvme:3,gpu\n", nil, Request{Nodes: 1, CPUs: 1, GPUs: 1}},
+		"GPUs of tasks":                   {slurmName, "#SBATCH -n 3\n#SBATCH --gpus-per-task=2\n", nil, Request{sched.Demand{Nodes: 1, CPUs: 3, GPUs: 6}, "", nil}},
+		"a type that begins with a digit": {slurmName, "#SBATCH --gres=gpu:2080ti:2\n", nil, Request{sched.Demand{Nodes: 1, CPUs: 1, GPUs: 2}, "", nil}},
+		"such a type without a number":    {slurmName, "#SBATCH -N 2 --gres=gpu:2080ti\n", nil, Request{sched.Demand{Nodes: 2, CPUs: 2, GPUs: 2}, "", nil}},
+		"a comment":                       {slurmName, "#SBATCH --time=1:00:00 # max --time=24:00:00\n", nil, Request{sched.Demand{Time: time.Hour, Nodes: 1, CPUs: 1}, "", nil}},
+		"a quoted #":                      {slurmName, "#SBATCH --comment=\"no #1\" --time=1:00:00\n", nil, Request{sched.Demand{Time: time.Hour, Nodes: 1, CPUs: 1}, "", nil}},
+		"a comment of qsub":               {pbsName, "#PBS -l walltime=1:00:00 # -l walltime=9:00:00\n", nil, Request{sched.Demand{Time: time.Hour, Nodes: 1, CPUs: 1}, "", nil}},
+		"other gres":                      {slurmName, "#SBATCH --gres=nvme:3,gpu\n", nil, Request{sched.Demand{Nodes: 1, CPUs: 1, GPUs: 1}, "", nil}},
 		"pbs": {
 			pbsName, "#PBS -N nb\n#PBS -l select=2:ncpus=16:ngpus=1:mem=64gb+1:ncpus=4\n#PBS -l walltime=1:30:00,place=scatter:excl\n", nil,
-			Request{Name: "nb", Time: 90 * time.Minute, Nodes: 3, CPUs: 36, GPUs: 2, Exclusive: true},
+			Request{sched.Demand{Time: 90 * time.Minute, Nodes: 3, CPUs: 36, GPUs: 2, Exclusive: true}, "nb", nil},
 		},
-		"pbs as a whole":  {pbsName, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}},
-		"grid engine":     {gridEngineName, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{Name: "nb", Time: 2 * time.Hour, CPUs: 4, GPUs: 1}},
+		"pbs as a whole":  {pbsName, "#PBS -l ncpus=12,ngpus=1\n", []string{"-l", "walltime=3600"}, Request{sched.Demand{Time: time.Hour, Nodes: 1, CPUs: 12, GPUs: 1}, "", nil}},
+		"grid engine":     {gridEngineName, "#$ -N nb -l h_rt=2:0:0,gpu=1\n#$ -pe smp 4\n", nil, Request{sched.Demand{Time: 2 * time.Hour, CPUs: 4, GPUs: 1}, "nb", nil}},
 		"none":            {noScheduler, "", nil, Request{}},
-		"its queues":      {slurmName, "#SBATCH -p gpu\n#SBATCH -q debug\n", []string{"-p", "long"}, Request{Nodes: 1, CPUs: 1, Queues: []string{"long", "debug"}}},
-		"a queue of qsub": {pbsName, "#PBS -q small\n", nil, Request{Nodes: 1, CPUs: 1, Queues: []string{"small"}}},
+		"its queues":      {slurmName, "#SBATCH -p gpu\n#SBATCH -q debug\n", []string{"-p", "long"}, Request{sched.Demand{Nodes: 1, CPUs: 1}, "", []string{"long", "debug"}}},
+		"a queue of qsub": {pbsName, "#PBS -q small\n", nil, Request{sched.Demand{Nodes: 1, CPUs: 1}, "", []string{"small"}}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
 		got, err := w.Drafts().RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		got.Most, got.ArraySize = 0, 0 // see TestSizeOf
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
 		}
 	}
 }
 
-func TestTheSizeOfAJobIsNeverTooSmall(t *testing.T) {
+// TestSizeOf: the size of a job is never too small.
+func TestSizeOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scheduler, script string
 		args              []string
@@ -103,7 +107,8 @@ func TestSizeOfAnotherSchedulersLines(t *testing.T) {
 	}
 }
 
-func TestTheCommandIsOneThatAPersonCouldType(t *testing.T) {
+// TestCommandOf: the command is one that a user could type.
+func TestCommandOf(t *testing.T) {
 	for want, s := range map[string]Submission{
 		"sbatch --time=1:00:00 ~/nb.sh":                    {Script: "~/nb.sh", Args: []string{"--time=1:00:00"}},
 		"cd ~/work && sbatch '--comment=it is mine' nb.sh": {Content: []byte("x"), Base: "nb.sh", Args: []string{"--comment=it is mine"}, Workdir: "~/work"},

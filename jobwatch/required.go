@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/sched"
 )
@@ -25,57 +26,47 @@ func (b *Drafts) MissingOptions(ctx context.Context, s Submission, required []st
 	if d.Prefix == "" {
 		return nil, nil
 	}
-	list := slices.Concat(d.Options(s.Args), d.Options(d.Words(string(s.Content))))
-	missing := slices.DeleteFunc(slices.Clone(required), func(text string) bool { return d.Has(list, d.Required(text)) })
+	list := d.Options(s.Args)
+	isGiven := func(text string) bool { return d.Has(list, d.Required(text)) }
+	missing := slices.DeleteFunc(slices.Clone(required), isGiven)
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	there, err := b.readOptions(ctx, d, s)
-	if err != nil || there == nil {
+	script, err := b.Script(ctx, s)
+	if api.HasCode(err, api.CodeSubmit) {
+		return nil, nil // Submit says what is wrong with the script
+	}
+	if err != nil {
 		return nil, err
 	}
-	list = append(list, there.options...)
+	list = d.Options(d.Words(script))
+	if missing = slices.DeleteFunc(missing, isGiven); len(missing) == 0 {
+		return nil, nil
+	}
+	variables, known, err := b.variables(ctx, d, s)
+	if err != nil || !known {
+		return nil, err
+	}
 	return slices.DeleteFunc(missing, func(text string) bool {
-		r := d.Required(text)
-		return d.Has(list, r) || d.Variables != nil && slices.ContainsFunc(d.Variables(r.Name), func(name string) bool { return slices.Contains(there.variables, name) })
+		return d.Variables != nil && slices.ContainsFunc(d.Variables(d.Required(text).Name), func(name string) bool { return slices.Contains(variables, name) })
 	}), nil
-}
-
-// hostOptions are the options that a submission gets on the host.
-type hostOptions struct {
-	options   []sched.Option // those of a script there
-	variables []string       // the names of the person's variables
 }
 
 // maxScript is how much of a script is read for its options, which come first.
 const maxScript = "65536"
 
-// readOptions reads the options of a submission that are on the host; nil if they cannot be
-// read.
-func (b *Drafts) readOptions(ctx context.Context, d *sched.Directives, s Submission) (*hostOptions, error) {
-	script := "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\n"
+// variables are the names of the user's variables on the host. They are not known where a file there may have
+// options, too.
+func (b *Drafts) variables(ctx context.Context, d *sched.Directives, s Submission) (names []string, known bool, err error) {
+	script := "env | LC_ALL=C sed -n 's/^\\([A-Z][A-Z0-9_]*\\)=..*/\\1/p'\n" // names only: values may be secret
 	if d.Defaults != "" {
-		script += "if " + d.Defaults + "; then exit 3; fi\n"
+		script = "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\nif " + d.Defaults + "; then exit 3; fi\n" + script
 	}
-	script += "env | LC_ALL=C sed -n 's/^\\([A-Z][A-Z0-9_]*\\)=..*/\\1/p'\n" // names only: values may be secret
-	script += "printf '%s\\n' tunctl.script\n"
-	known, read := b.scripts[scriptKey(s)]
-	if s.Script != "" && !read {
-		script += "head -c " + maxScript + " <" + posixsh.QuotePath(s.Script) + " || exit 3\n"
-	}
-	unlock, err := b.host.lock(ctx)
+	unlock, err := b.host.turn.Take(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer unlock()
 	res, err := b.host.sh.Login(ctx, script)
-	if err != nil || res.Exit != 0 {
-		return nil, err // Submit says what is wrong with the script
-	}
-	names, text, _ := strings.Cut(string(res.Stdout), "tunctl.script\n")
-	if text = strings.ReplaceAll(text, "\r\n", "\n"); read {
-		text = known
-	}
-	b.scripts[scriptKey(s)] = text
-	return &hostOptions{options: d.Options(d.Words(text)), variables: strings.Fields(names)}, nil
+	return strings.Fields(string(res.Stdout)), res.Exit == 0, err
 }

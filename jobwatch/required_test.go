@@ -11,7 +11,8 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
+// TestDirectivesHas: a required option is found in whatever form it has.
+func TestDirectivesHas(t *testing.T) {
 	for _, c := range []struct {
 		scheduler, required, script string
 		args                        []string
@@ -57,9 +58,9 @@ func TestARequiredOptionIsFoundInWhateverFormItHas(t *testing.T) {
 	}
 }
 
-func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestMissingOptions: a submission is checked wherever its options are.
+func TestMissingOptions(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "with.sh", "#!/bin/sh\r\n#SBATCH -A def-a\r\nexit\r\n")
 	m.Write(t, "without.sh", "#!/bin/sh\nexit\n")
 	check := func(s Submission, want ...string) {
@@ -81,9 +82,9 @@ func TestASubmissionIsCheckedWhereverItsOptionsAre(t *testing.T) {
 	check(Submission{Script: "~/without.sh"})
 }
 
-func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	fakeGridEngine(t, m)
+// TestMissingOptionsOfGridEngine: a submission to Grid Engine is checked unless a file of the user may have the option.
+func TestMissingOptionsOfGridEngine(t *testing.T) {
+	m, w := newGridEngine(t)
 	if err := os.Mkdir(m.File("work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 	check := func(want ...string) {
 		t.Helper()
 		s := Submission{Tag: "t", Script: "~/work/job.sh", Workdir: "~/work"}
-		if got, err := geWatcher(t, m).Drafts().MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
+		if got, err := w.Drafts().MissingOptions(t.Context(), s, []string{"-P PROJECT"}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
@@ -105,9 +106,9 @@ func TestASubmissionToGridEngineIsCheckedUnlessAFileOfThePersonMayHaveTheOption(
 	}
 }
 
-func TestAScriptThatHasAllCostsTheHostNoCommand(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestMissingOptionsWithoutCommand: a script that has all costs the host no command.
+func TestMissingOptionsWithoutCommand(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	w := slurmWatcher(m)
 	got, err := w.Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#SBATCH -A x\n")}, []string{"--account=X"})
 	if err != nil || got != nil || len(m.Scripts) > 0 {
@@ -127,9 +128,9 @@ func (r *recorder) Run(ctx context.Context, command string, stdin []byte) (remot
 	return res, err
 }
 
-func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestMissingOptionsVariables: the names of variables are read and not their values.
+func TestMissingOptionsVariables(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Write(t, ".profile", m.PathLine()+"export MY_TOKEN=topsecret\n")
 	r := &recorder{Machine: m}
 	if _, err := slurmWatcher(r).Drafts().MissingOptions(t.Context(), Submission{Tag: "t", Content: []byte("#!/bin/sh\n")}, []string{"--account=X"}); err != nil {
@@ -142,8 +143,7 @@ func TestTheNamesOfVariablesAreReadAndNotTheirValues(t *testing.T) {
 
 func TestDrafts(t *testing.T) {
 	t.Run("a script is read once for all that is asked about it", func(t *testing.T) {
-		m := jobtest.NewMachine(t)
-		jobtest.FakeSlurm(t, m)
+		m := jobtest.NewSlurm(t)
 		m.Write(t, "nb.sh", "#!/bin/sh\n#SBATCH -t 60\n")
 		drafts := slurmWatcher(m).Drafts()
 		for _, hours := range []string{"1", "2", "3", "4"} {

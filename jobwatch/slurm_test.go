@@ -2,12 +2,10 @@ package jobwatch
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,16 +15,17 @@ import (
 	"tunctl/jobwatch/joblog"
 )
 
-func TestASlurmThatIsTooOldIsNamed(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestSlurmTooOld: a Slurm that is too old is named.
+func TestSlurmTooOld(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "squeue.fails", "squeue: unrecognized option '--me'\nTry \"squeue --help\" for more information\n")
 	if _, err := slurmWatcher(m).Jobs(t.Context()); err == nil || !strings.Contains(err.Error(), "older than 20.02") {
 		t.Error(err)
 	}
 }
 
-func TestTheScriptIsToldFromItsArguments(t *testing.T) {
+// TestSlurmScript: the script is told from its arguments.
+func TestSlurmScript(t *testing.T) {
 	for name, c := range map[string]struct{ command, workdir, want string }{
 		"arguments":             {"@/run.sh --lr=0.1 data", "@", "@/run.sh"},
 		"a space in the name":   {"@/my job.sh data", "@", "@/my job.sh"},
@@ -73,15 +72,6 @@ func listed(id, array, task, state, node, cluster, name string) string {
 	return jobtest.SqueueRecord(id, array, task, state, "p", node, "1794702600", "1794702650", "N/A", "0", "None", "/h/run.sh", "/h/%j", "1", "u", node, cluster, name)
 }
 
-// serving runs the Watcher's Serve until the test ends.
-func serving(t *testing.T, w *Watcher) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var done sync.WaitGroup
-	done.Go(func() { _ = w.Serve(ctx) })
-	t.Cleanup(func() { cancel(); done.Wait() })
-}
-
 // until waits until the watched job fits.
 func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 	t.Helper()
@@ -97,7 +87,8 @@ func until(t *testing.T, x *Watch, fits func(api.Job) bool) api.Job {
 	return api.Job{}
 }
 
-func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
+// TestSlurmArray: an array is followed from task to task.
+func TestSlurmArray(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	rest := func(tasks string) string { return listed("54", "54", tasks, "PENDING", "", "lab", "chain") }
@@ -145,7 +136,8 @@ func TestAnArrayIsFollowedFromTaskToTask(t *testing.T) {
 	}
 }
 
-func TestTheTasksOfAnArrayThatWaitAreFoundAsTheArray(t *testing.T) {
+// TestSlurmArrayFound: the tasks of an array that wait are found as the array.
+func TestSlurmArrayFound(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Write(t, "queue", listed("54", "54", "2-4%1", "PENDING", "", "lab", "chain")+listed("55", "54", "1", "RUNNING", "lyra01", "lab", "chain"))
@@ -157,7 +149,8 @@ func TestTheTasksOfAnArrayThatWaitAreFoundAsTheArray(t *testing.T) {
 	}
 }
 
-func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
+// TestSlurmCluster: a job on another cluster is asked for there.
+func TestSlurmCluster(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Program(t, "sbatch", `echo "4711;gpu"`)
@@ -196,7 +189,8 @@ func TestAJobOnAnotherClusterIsAskedForThere(t *testing.T) {
 	}
 }
 
-func TestClustersOfThePersonsEnvironmentAreTold(t *testing.T) {
+// TestSlurmClustersOfTheEnvironment: clusters of the user's environment are told.
+func TestSlurmClustersOfTheEnvironment(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Write(t, ".profile", m.PathLine()+"export SLURM_CLUSTERS=gpu,cpu\n")
@@ -252,16 +246,9 @@ func TestMissingJob(t *testing.T) {
 	}
 }
 
-func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := NewWatcher(c, Options{Scheduler: slurmName})
-		ctx, cancel := context.WithCancel(t.Context())
-		var done sync.WaitGroup
-		done.Go(func() { _ = w.Serve(ctx) })
-		defer done.Wait()
-		defer cancel()
-
+// TestMissingYoungJob: a young job that is not known is asked for again.
+func TestMissingYoungJob(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		late := w.Watch("7")
 		defer late.Close()
 		time.Sleep(30 * time.Second)
@@ -288,39 +275,6 @@ func TestAYoungJobThatIsNotKnownIsAskedForAgain(t *testing.T) {
 	})
 }
 
-func TestOfSeveralJobsOfANameTheOneThatRunsIsTaken(t *testing.T) {
-	at := func(minutes int) time.Time { return time.Unix(1794702600, 0).Add(time.Duration(minutes) * time.Minute) }
-	running := api.Job{ID: "1", Name: "nb", State: api.JobRunning, Node: "lyra01", Submitted: at(0)}
-	configuring := api.Job{ID: "2", Name: "nb", State: api.JobConfiguring, Submitted: at(1)}
-	queued := api.Job{ID: "3", Name: "nb", State: api.JobQueued, Submitted: at(2)}
-	newer := api.Job{ID: "4", Name: "nb", State: api.JobQueued, Submitted: at(3)}
-	held := api.Job{ID: "5", Name: "nb", State: api.JobHeld, Submitted: at(4)}
-	for _, c := range []struct {
-		jobs []api.Job
-		want string
-	}{
-		{[]api.Job{held, newer, queued, configuring, running}, "1"},
-		{[]api.Job{held, newer, queued, configuring}, "2"},
-		{[]api.Job{held, queued, newer}, "4"},
-		{[]api.Job{held}, "5"},
-	} {
-		job, found, err := Query{Name: "nb"}.choose(newScheduler(slurmName), c.jobs)
-		if err != nil || !found || job.ID != c.want {
-			t.Errorf("job %q of %d, want %q (%v)", job.ID, len(c.jobs), c.want, err)
-		}
-	}
-
-	second := api.Job{ID: "6", Name: "nb", State: api.JobRunning, Node: "lyra02", Submitted: at(5)}
-	_, found, err := Query{Name: "nb"}.choose(newScheduler(slurmName), []api.Job{running, held, second})
-	if e, ok := errors.AsType[*AmbiguousError](err); found || !ok || e.Error() != `2 jobs called "nb" are running: 6 on lyra02, 1 on lyra01` {
-		t.Errorf("between two that run: %v, %v", found, err)
-	}
-	running.Script, second.Script = "/h/.tunctl/t/x.sh", "/h/.tunctl/t/x.sh"
-	if job, found, err := (Query{Tag: "t"}).choose(newScheduler(slurmName), []api.Job{running, second}); err != nil || !found || job.ID != "6" {
-		t.Errorf("by tag: %+v, %v, %v", job, found, err)
-	}
-}
-
 // noise is what start-up files, modules and wrappers of real sites do.
 const noise = `echo "Loading compiler/2024"; echo "  JOBID PARTITION"; echo "module: nothing to unload" >&2
 export LANG=de_DE.UTF-8 LC_ALL=de_DE.UTF-8 SQUEUE_FORMAT="%i" SLURM_TIME_FORMAT=relative SQUEUE_PRIORITY=1
@@ -331,7 +285,8 @@ alias scontrol='echo'
 squeue() { echo "a function of yours"; }
 `
 
-func TestNoiseWrappersAliasesAndLocalesChangeNothing(t *testing.T) {
+// TestSlurmNoise: noise, wrappers, aliases and locales change nothing.
+func TestSlurmNoise(t *testing.T) {
 	for name, words := range jobtest.LoginShells() {
 		t.Run(name, func(t *testing.T) {
 			m := jobtest.NewMachine(t)
@@ -361,16 +316,8 @@ cat "$HOME/records"; echo "Your quota: 80 %"`)
 	}
 }
 
-func TestATableInsteadOfTheColumnsIsNotTakenForNoJobs(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	m.Program(t, "squeue", `echo "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"; echo "                 7      day       nb     mira  R       0:10      1 lyra07"`)
-	_, found, err := slurmWatcher(m).Find(t.Context(), Query{Name: "nb"})
-	if found || err == nil || !strings.Contains(err.Error(), "prints a table instead") {
-		t.Errorf("%v, %v", found, err)
-	}
-}
-
-func TestAServerIsTheJobsOwnOrIsNotSaidToBe(t *testing.T) {
+// TestOwnsProcess: a server is the job's own or is not said to be.
+func TestOwnsProcess(t *testing.T) {
 	job := api.Job{ID: "7", State: api.JobRunning, Node: "lyra01"}
 	alone := listed("7", "N/A", "N/A", "RUNNING", "lyra01", "lab", "nb")
 	beside := alone + listed("8", "N/A", "N/A", "RUNNING", "lyra01", "lab", "nb")

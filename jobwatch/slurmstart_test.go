@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +27,8 @@ case " $* " in
 esac
 echo 1; exit 1`
 
-func TestTheStartOfATestedJobIsReadFromStandardError(t *testing.T) {
+// TestStartTime: the start of a tested job is read from standard error.
+func TestStartTime(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Program(t, "sbatch", testOnly)
 	m.Write(t, "nb.sh", "#!/bin/sh\r\necho it is mine\r\n")
@@ -50,7 +50,8 @@ func TestTheStartOfATestedJobIsReadFromStandardError(t *testing.T) {
 	}
 }
 
-func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
+// TestStartSubmits: a job that a test submits is cancelled at once.
+func TestStartSubmits(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, job, cancelled string }{
 		"an id":                           {`echo "a word from the site"; echo 4711`, "4711", "4711\n"},
 		"a sentence":                      {`echo "Submitted batch job 4712"`, "4712", "4712\n"},
@@ -83,7 +84,8 @@ func TestAJobThatATestSubmitsIsCancelledAtOnce(t *testing.T) {
 	})
 }
 
-func TestAJobThatATestSubmittedIsToldLaterIfTheAnswerIsLost(t *testing.T) {
+// TestStartSubmitsUnseen: a job that a test submitted is told later if the answer is lost.
+func TestStartSubmitsUnseen(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Program(t, "sbatch", `echo run >>"$HOME/runs"; while test ! -f "$HOME/lost"; do sleep 0.01; done
 echo "sbatch: a word from the site" >&2; echo 4711`)
@@ -130,7 +132,8 @@ func (u unread) Run(ctx context.Context, command string, stdin []byte) (remote.R
 	return remote.Result{}, cmp.Or(err, io.ErrUnexpectedEOF)
 }
 
-func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {
+// TestStartRefused: a test says that the scheduler would refuse the job.
+func TestStartRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
 		test   func(sched.Start, error) bool
@@ -154,25 +157,17 @@ func TestATestSaysThatTheSchedulerWouldRefuseTheJob(t *testing.T) {
 	}
 }
 
-// counted answers every command with the same text, and counts them.
-type counted struct {
-	out, errout string
-	commands    atomic.Int32
+// constant is a host whose every command writes the same to standard error.
+type constant struct{ says string }
+
+func (c constant) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
+	return jobtest.Answer(string(stdin), "", c.says, 0), nil
 }
 
-func (c *counted) Run(_ context.Context, _ string, stdin []byte) (remote.Result, error) {
-	mark, _, _ := strings.Cut(strings.SplitN(string(stdin), "tunctl-", 2)[1], ".begin")
-	mark = "tunctl-" + mark
-	c.commands.Add(1)
-	return remote.Result{
-		Stdout: []byte(mark + ".begin\n" + c.out + "\n" + mark + ".end 0\n"),
-		Stderr: []byte(mark + ".begin\n" + c.errout + "\n" + mark + ".end\n"),
-	}, nil
-}
-
-func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
+// TestStartPace: tests of jobs keep the distance of queries.
+func TestStartPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counted{errout: "sbatch: Job 9 to start at 1794702650 using 1 processors"}
+		c := constant{"sbatch: Job 9 to start at 1794702650 using 1 processors"}
 		w := NewWatcher(c, Options{Scheduler: slurmName, Limits: remote.DefaultLimits()})
 		begin := time.Now()
 		for range 4 {
@@ -191,7 +186,8 @@ func TestTestsOfJobsKeepTheDistanceOfQueries(t *testing.T) {
 	})
 }
 
-func TestAHostWithoutASchedulerStartsAJobAtOnce(t *testing.T) {
+// TestStartWithoutScheduler: a host without a scheduler starts a job at once.
+func TestStartWithoutScheduler(t *testing.T) {
 	w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: noScheduler})
 	before := time.Now()
 	if start, err := w.TestStart(t.Context(), Submission{}); err != nil || start.At.Before(before) || start.At.After(time.Now()) || start.Words == "" {
@@ -199,7 +195,8 @@ func TestAHostWithoutASchedulerStartsAJobAtOnce(t *testing.T) {
 	}
 }
 
-func TestASchedulerThatTellsNoStartIsNotAsked(t *testing.T) {
+// TestStartNotTold: a scheduler that tells no start is not asked.
+func TestStartNotTold(t *testing.T) {
 	for _, scheduler := range []string{pbsName, gridEngineName} {
 		w := NewWatcher(nil, Options{Scheduler: scheduler})
 		if start, err := w.TestStart(t.Context(), Submission{}); err != nil || !start.At.IsZero() || start.Words == "" {

@@ -21,9 +21,9 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestSubmitOnce: a job is submitted once however often it is asked.
+func TestSubmitOnce(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", "before() { sleep 0.2; }")
 	s := Submission{Tag: "tag-1", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh", Session: "jupyter"}
 
@@ -62,9 +62,9 @@ func TestAJobIsSubmittedOnceHoweverOftenItIsAsked(t *testing.T) {
 	}
 }
 
-func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestSubmitWords: words, folder and script arrive as they are.
+func TestSubmitWords(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	if err := os.Mkdir(m.File("a $(touch x) 'b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +95,12 @@ func TestWordsFolderAndScriptArriveAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestRefusalOfATag: a refusal is final for its tag and not for the next.
+func TestRefusalOfATag(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", `before() { echo "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified" >&2; exit 1; }`)
 	w := slurmWatcher(m)
-	s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
+	s := order("a")
 	for range 2 {
 		_, err := w.Submit(t.Context(), s)
 		e, ok := errors.AsType[*api.Error](err)
@@ -118,7 +118,8 @@ func TestARefusalIsFinalForItsTagAndNotForTheNext(t *testing.T) {
 	}
 }
 
-func TestALostAnswerIsFollowedByALook(t *testing.T) {
+// TestSubmitAnswerLost: a lost answer is followed by a look.
+func TestSubmitAnswerLost(t *testing.T) {
 	const timedOut = `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`
 	for name, c := range map[string]struct {
 		sbatch string
@@ -131,10 +132,9 @@ func TestALostAnswerIsFollowedByALook(t *testing.T) {
 		"killed after it reached the end": {`before() { accept; kill -9 $$; }`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "sbatch", c.sbatch)
-			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+			job, err := slurmWatcher(m).Submit(t.Context(), order("a"))
 			if c.found {
 				if err != nil || job.ID == "" {
 					t.Errorf("got %+v, %v", job, err)
@@ -184,13 +184,12 @@ func TestRefusal(t *testing.T) {
 		"a refusal that is proven":               {sbatch: `before() { ` + refused + `}`, want: "the scheduler did not accept the job: Batch job submission failed: Invalid qos"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "sbatch", c.sbatch)
 			if c.squeue != "" {
 				m.Write(t, "squeue.fails", c.squeue)
 			}
-			job, err := slurmWatcher(dying{m, c.end}).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+			job, err := slurmWatcher(dying{m, c.end}).Submit(t.Context(), order("a"))
 			m.Write(t, "go", "")
 			if c.end == "exit 137" {
 				wait.Until(t, "sbatch ends, which nobody waited for", func() bool {
@@ -216,10 +215,9 @@ func TestUnreachedServer(t *testing.T) {
 		"Grid Engine": {gridEngineName, "qsub", "error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster"},
 	} {
 		t.Run(name+" gets the job later, once", func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
-			w := NewWatcher(m, Options{Scheduler: c.scheduler, Limits: jobtest.QuickLimits()})
-			s := Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
+			m := jobtest.NewSlurm(t)
+			w := watcher(m, c.scheduler)
+			s := order("a")
 			m.Program(t, c.program, "echo '"+c.says+"' >&2; exit 162")
 			for range 2 {
 				if _, err := w.Submit(t.Context(), s); !errors.Is(err, remote.ErrNoAnswer) {
@@ -239,20 +237,21 @@ func TestUnreachedServer(t *testing.T) {
 	}
 }
 
-func TestAnArrayWhoseAnswerWasLostIsFollowedAsAWhole(t *testing.T) {
+// TestSubmitAnswerLostOfAnArray: an array whose answer was lost is followed as a whole.
+func TestSubmitAnswerLostOfAnArray(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	queueOf(t, m)
 	m.Program(t, "sbatch", `echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1`)
 	m.Write(t, "queue", strings.Replace(listed("54", "54", "1-4", "PENDING", "", "lab", "chain"), "/h/run.sh", "/h/.tunctl/a/job.sh", 1))
-	job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+	job, err := slurmWatcher(m).Submit(t.Context(), order("a"))
 	if err != nil || job.ID != "54" {
 		t.Errorf("%+v, %v", job, err)
 	}
 }
 
-func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestSubmitInvalid: what cannot be submitted is said.
+func TestSubmitInvalid(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	content := []byte("#!/bin/sh\n")
 	for name, s := range map[string]Submission{
 		"no such folder":   {Tag: "a", Content: content, Base: "x", Workdir: "~/nowhere"},
@@ -273,158 +272,118 @@ func TestWhatCannotBeSubmittedIsSaid(t *testing.T) {
 	}
 }
 
-func TestOldSubmissionsAreTidiedAway(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
-	old := time.Now().Add(-40 * 24 * time.Hour)
-	for _, name := range []string{"gone/tunctl.lock", "alive/tunctl.lock", "foreign"} {
-		if err := os.MkdirAll(m.File(".tunctl/"+name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m.Write(t, ".tunctl/alive/tunctl.log", "a plain process still writes here")
-	for _, name := range []string{"gone/tunctl.lock", "gone", "alive/tunctl.lock", "alive", "foreign"} {
-		if err := os.Chtimes(m.File(".tunctl/"+name), old, old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{"gone": false, "alive": true, "foreign": true, "new": true} {
-		if _, err := os.Stat(m.File(".tunctl/" + name)); (err == nil) != want {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestTheFolderOfAQuietProcessStaysWhileItRuns(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
-	old := time.Now().Add(-40 * 24 * time.Hour)
+// TestTidying has folders that were last written days ago, when another job is submitted.
+func TestTidying(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	node, err := exec.Command("uname", "-n").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	process := func(number int, node string) string {
+		return fmt.Sprintf("%d 1 2 %s\n", number, strings.TrimSpace(node))
+	}
 	const gone = 99999999
-	for name, files := range map[string]map[string]string{
-		"runs":      {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", os.Getpid(), node)},
-		"elsewhere": {"tunctl.pid": fmt.Sprintf("%d 1 2 another\n", gone)},
-		"killed":    {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", gone, node)},
-		"ended":     {"tunctl.pid": fmt.Sprintf("%d 1 2 %s", os.Getpid(), node), "tunctl.status": "0 2\n"}, // the number is another's now
-	} {
-		folder := ".tunctl/" + name
-		if err := os.MkdirAll(m.File(folder+"/tunctl.lock"), 0o755); err != nil {
+	here, there, killed := process(os.Getpid(), string(node)), process(gone, "another"), process(gone, string(node))
+	folders := []struct {
+		name  string
+		days  int
+		files map[string]string
+		fresh string // a file that was written just now
+		stays bool
+	}{
+		{"submission", 40, map[string]string{"tunctl.lock/x": ""}, "", false},
+		{"of a process that still writes", 40, map[string]string{"tunctl.lock/x": ""}, "tunctl.log", true},
+		{"not ours", 40, nil, "", true},
+		{"of a quiet process", 40, map[string]string{"tunctl.lock/x": "", "tunctl.pid": here}, "", true},
+		{"of a process elsewhere", 40, map[string]string{"tunctl.lock/x": "", "tunctl.pid": there}, "", true},
+		{"of a killed process", 40, map[string]string{"tunctl.lock/x": "", "tunctl.pid": killed}, "", false},
+		{"of an ended process, whose number is another's now", 40, map[string]string{"tunctl.lock/x": "", "tunctl.pid": here, "tunctl.status": "0 2\n"}, "", false},
+		{"job.99999999", 100, map[string]string{"password": "old"}, "", false},
+		{"job.8.server", 100, map[string]string{"password": "old"}, "", false},
+		{"job.9", 100, map[string]string{"password": "old"}, "server.json", true}, // it runs
+		{"job.10", 40, map[string]string{"password": "old"}, "", true},
+		{"job.mine", 100, map[string]string{"password": "old"}, "", true},
+		{fmt.Sprint("job.", os.Getpid()), 100, map[string]string{"password": "old"}, "", true}, // a plain process
+		{"logs/new", 80, nil, "", true},
+		{"logs/old", 100, nil, "", false},
+	}
+	age := func(path string, days int) {
+		at := time.Now().AddDate(0, 0, -days)
+		if err := filepath.WalkDir(m.File(path), func(file string, _ os.DirEntry, err error) error { return errors.Join(err, os.Chtimes(file, at, at)) }); err != nil {
 			t.Fatal(err)
 		}
-		for file, text := range files {
-			m.Write(t, folder+"/"+file, text)
-			if err := os.Chtimes(m.File(folder+"/"+file), old, old); err != nil {
+	}
+	for _, c := range folders {
+		folder := ".tunctl/" + c.name
+		if strings.HasPrefix(c.name, "logs/") {
+			c.files, folder = map[string]string{filepath.Base(c.name): ""}, ".tunctl/logs"
+		}
+		for name, text := range c.files {
+			if err := os.MkdirAll(filepath.Dir(m.File(folder+"/"+name)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			m.Write(t, folder+"/"+name, text)
+		}
+		if err := os.MkdirAll(m.File(folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		age(".tunctl/"+c.name, c.days)
+		if c.fresh != "" {
+			m.Write(t, folder+"/"+c.fresh, "")
+			at := time.Now().AddDate(0, 0, -c.days)
+			if err := os.Chtimes(m.File(folder), at, at); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(os.Chtimes(m.File(folder+"/tunctl.lock"), old, old), os.Chtimes(m.File(folder), old, old)); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
+	if err := errors.Join(os.Mkdir(m.File("elsewhere"), 0o700), os.Symlink(m.File("elsewhere"), m.File(".tunctl/job.11"))); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"runs": true, "elsewhere": true, "killed": false, "ended": false} {
-		if _, err := os.Stat(m.File(".tunctl/" + name)); (err == nil) != want {
-			t.Errorf("%s: %v", name, err)
+	age("elsewhere", 100)
+	next := order("new")
+	next.Logs = `"$HOME/.tunctl/logs"`
+	if _, err := slurmWatcher(m).Submit(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range folders {
+		if _, err := os.Stat(m.File(".tunctl/" + c.name)); (err == nil) != c.stays {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	for _, name := range []string{"new", "job.11"} {
+		if _, err := os.Stat(m.File(".tunctl/" + name)); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-func TestWhatAKilledJobLeftIsTidiedAwayOnceItIsOld(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
-	old := time.Now().Add(-100 * 24 * time.Hour)
-	for _, name := range []string{"job.99999999", "job.8.server", "job.9", "job.mine", "job.10", fmt.Sprint("job.", os.Getpid())} {
-		if err := os.MkdirAll(m.File(".tunctl/"+name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		m.Write(t, ".tunctl/"+name+"/password", "old")
-		for _, path := range []string{".tunctl/" + name + "/password", ".tunctl/" + name} {
-			if err := os.Chtimes(m.File(path), old, old); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	m.Write(t, ".tunctl/job.9/server.json", "of a job that runs")
-	if err := os.Chtimes(m.File(".tunctl/job.10"), time.Time{}, time.Now().Add(-40*24*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Mkdir(m.File("elsewhere"), 0o700), os.Chtimes(m.File("elsewhere"), old, old), os.Symlink(m.File("elsewhere"), m.File(".tunctl/job.11"))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "new", Content: []byte("#!/bin/sh\n"), Base: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{
-		"job.99999999": false, "job.8.server": false, "job.9": true, "job.10": true, "job.mine": true, "job.11": true,
-		fmt.Sprint("job.", os.Getpid()): true, // a plain process that still runs
-	} {
-		if _, err := os.Stat(m.File(".tunctl/" + name)); (err == nil) != want {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestANumberThatIsNotTheIdOfOurJobIsNotTaken(t *testing.T) {
+// TestSubmitOtherNumber: a number that is not the id of our job is not taken.
+func TestSubmitOtherNumber(t *testing.T) {
 	for name, sbatch := range map[string]string{
 		"a number after the sentence": `before() { accept; echo "Submitted batch job $id"; echo 12; exit; }`,
 		"no such job":                 `before() { accept; echo 12; exit; }`,
 		"another job of the person's": `before() { accept; echo "12 /h/other.sh" >>"$HOME/submitted"; echo 12; exit; }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := jobtest.NewMachine(t)
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "sbatch", sbatch)
-			job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"})
+			job, err := slurmWatcher(m).Submit(t.Context(), order("a"))
 			want, _, _ := strings.Cut(jobtest.Submitted(t, m)[0], "@")
 			if err != nil || job.ID != want || !sched.HasTag(job, "a") {
 				t.Errorf("%+v, %v; want job %s", job, err, want)
 			}
 		})
 	}
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "sbatch", `before() { script=/spool/copy.sh; }`)
-	if job, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "a", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}); err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
+	if job, err := slurmWatcher(m).Submit(t.Context(), order("a")); err != nil || !strings.HasPrefix(jobtest.Submitted(t, m)[0], job.ID+"@") {
 		t.Errorf("a wrapper that submits a copy: %+v, %v", job, err)
 	}
 }
 
-func TestKnownRefusalsHaveAHint(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		stderr string
-		hint   string
-	}{
-		{slurmName, "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", "sinfo"},
-		{slurmName, "sbatch: error: You must request at least one GPU: --gres missing\n", "GPUs"},
-		{slurmName, "sbatch: error: Invalid --time specification\n", "--time"},
-		{slurmName, "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", "later"},
-		{slurmName, "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n", "option"},
-		{pbsName, "qsub: Project is not specified. Please use -P <project id> (see myprojects)\n", "-P PROJECT"},
-		{pbsName, "qsub: Unknown queue\n", "qstat -Q"},
-		{pbsName, "qsub: Job violates queue and/or server resource limits\n", "queue allows"},
-		{pbsName, "qsub: would exceed queue generic's per-user limit\n", "your job limit"},
-		{pbsName, "qsub: illegal -N value\nusage: qsub [-a date_time] [-A account_string]\n", "name"},
-	} {
-		_, err := newScheduler(c.name).ParseSubmit(remote.Result{Exit: 1, Stderr: []byte(c.stderr)})
-		e, ok := errors.AsType[*api.Error](err)
-		if !ok || !strings.Contains(e.Hint, c.hint) || strings.Contains(e.Message, "usage:") || strings.Contains(e.Message, "sbatch:") {
-			t.Errorf("%q: %v, hint %q", c.stderr, err, fmt.Sprint(e))
-		}
-	}
-}
-
-func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestPrivateFolder: our files go to the private folder of the site.
+func TestPrivateFolder(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	work := filepath.Join(filepath.Dir(m.Home), "work")
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(work)+"\n")
 	w := NewWatcher(m, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/$(id -un)/.tunctl"})
@@ -458,9 +417,9 @@ func TestOurFilesGoToThePrivateFolderOfTheSite(t *testing.T) {
 	}
 }
 
-func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestSubmitLogFolder: the log of a job that we wrote goes to a folder of its own.
+func TestSubmitLogFolder(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Program(t, "qsub", `printf '%s\n' "$*" >>"$HOME/sbatch.words"; echo 7`)
 	logs := m.File(".tunctl/logs")
 	for i, c := range []struct {
@@ -478,7 +437,7 @@ func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
 		if err := os.RemoveAll(logs); err != nil {
 			t.Fatal(err)
 		}
-		w := NewWatcher(m, Options{Scheduler: c.scheduler, Limits: jobtest.QuickLimits()})
+		w := watcher(m, c.scheduler)
 		s := Submission{Tag: fmt.Sprint("t", i), Content: []byte("#!/bin/sh\n"), Base: "x", Args: c.args, Logs: `"$HOME/.tunctl/logs"`}
 		if _, err := w.Submit(t.Context(), s); err != nil {
 			t.Errorf("%+v: %v", c, err)
@@ -500,34 +459,10 @@ func TestTheLogOfAJobThatWeWroteGoesToAFolderOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestOldLogsOfJobsThatWeWroteAreRemoved(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
-	if err := os.MkdirAll(m.File(".tunctl/logs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, days := range map[string]int{"new": 80, "old": 100} {
-		m.Write(t, ".tunctl/logs/"+name, "")
-		at := time.Now().AddDate(0, 0, -days)
-		if err := os.Chtimes(m.File(".tunctl/logs/"+name), at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "x", Logs: `"$HOME/.tunctl/logs"`}
-	if _, err := slurmWatcher(m).Submit(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{"new": true, "old": false} {
-		if _, err := os.Stat(m.File(".tunctl/logs/" + name)); (err == nil) != want {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
-	s := Submission{Tag: "t", Content: []byte("#!/bin/sh\n"), Base: "job.sh"}
+// TestPrivateFolderRefused: a private folder that is not ours or not known is refused.
+func TestPrivateFolderRefused(t *testing.T) {
+	m := jobtest.NewSlurm(t)
+	s := order("t")
 	submit := func(private string) string {
 		_, err := NewWatcher(m, Options{Scheduler: slurmName, Limits: jobtest.QuickLimits(), Private: private}).Submit(t.Context(), s)
 		if err == nil {
@@ -559,7 +494,8 @@ func TestAPrivateFolderThatIsNotOursOrNotKnownIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
+// TestPrivateFolderWithoutScheduler: a machine without a scheduler keeps its jobs in the private folder.
+func TestPrivateFolderWithoutScheduler(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, ".profile", m.PathLine()+"export WORK="+posixsh.Quote(filepath.Join(filepath.Dir(m.Home), "work"))+"\n")
 	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits(), Private: "${WORK:?}/.tunctl"})
@@ -578,9 +514,9 @@ func TestAMachineWithoutASchedulerKeepsItsJobsInThePrivateFolder(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsNamedAsTheCause(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestSubmitFullDisk: a full disk is named as the cause.
+func TestSubmitFullDisk(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Program(t, "sed", `echo "sed: couldn't flush stdout: Disk quota exceeded" >&2; exit 4`)
 	m.Write(t, "job.sh", "#!/bin/sh\n")
 	_, err := slurmWatcher(m).Submit(t.Context(), Submission{Tag: "t", Script: "~/job.sh"})

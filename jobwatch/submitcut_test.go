@@ -48,10 +48,10 @@ func (c *cut) Run(ctx context.Context, command string, stdin []byte) (remote.Res
 	return remote.Result{}, errLink
 }
 
-func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
+// TestSubmitCut: a link that breaks at any moment never makes two jobs.
+func TestSubmitCut(t *testing.T) {
 	s := Submission{Tag: "tag", Content: []byte("#!/bin/sh\necho hello\n"), Base: "job.sh"}
-	whole := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, whole)
+	whole := jobtest.NewSlurm(t)
 	if _, err := slurmWatcher(whole).Submit(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +77,7 @@ func TestALinkThatBreaksAtAnyMomentNeverMakesTwoJobs(t *testing.T) {
 
 // breakLink submits over a connection that breaks, and again over a good one.
 func breakLink(t *testing.T, s Submission, c *cut) {
-	c.Machine = jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, c.Machine)
+	c.Machine = jobtest.NewSlurm(t)
 	c.Write(t, "sbatch", "before() { sleep 0.02; }")
 	if _, err := slurmWatcher(c).Submit(t.Context(), s); !errors.Is(err, errLink) {
 		t.Fatal(err)

@@ -175,10 +175,7 @@ func noteScript(s Submission) string {
 // sections splits out at the lines "mark name", and returns the text after each by name.
 func sections(out, mark string) map[string]string {
 	parts := make(map[string]string)
-	for i, part := range strings.Split("\n"+out, "\n"+mark+" ") {
-		if i == 0 {
-			continue
-		}
+	for _, part := range strings.Split("\n"+out, "\n"+mark+" ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
 		parts[name] = text
 	}

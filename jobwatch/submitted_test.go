@@ -28,17 +28,16 @@ func note(t *testing.T, m *jobtest.Machine, tag, session, out string) {
 
 func TestSubmitted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		prepare func(t *testing.T, m *jobtest.Machine) *Watcher
+		prepare func(t *testing.T) *Watcher
 		want    []string // tag, session, computer, id
 	}{
-		"no folder": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+		"no folder": {func(t *testing.T) *Watcher {
 			t.Helper()
-			jobtest.FakeSlurm(t, m)
-			return slurmWatcher(m)
+			return slurmWatcher(jobtest.NewSlurm(t))
 		}, nil},
-		"slurm": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+		"slurm": {func(t *testing.T) *Watcher {
 			t.Helper()
-			jobtest.FakeSlurm(t, m)
+			m := jobtest.NewSlurm(t)
 			m.Write(t, "submitted", "7 "+m.File(".tunctl/nb-old/nb.sh")+"\n8 "+m.File("mine.sh")+"\n")
 			note(t, m, "nb-old", "nb\n", "")                      // of an older tunctl, and the answer was lost
 			note(t, m, "nb-over", "nb\nlaptop\n", "6\n")          // it has ended
@@ -47,25 +46,22 @@ func TestSubmitted(t *testing.T) {
 			note(t, m, "nb-unanswered", "nb\nlaptop\n", "sbatch") // it may become one
 			return slurmWatcher(m)
 		}, []string{"nb-old nb  7"}},
-		"grid engine, whose list has no scripts": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+		"grid engine, whose list has no scripts": {func(t *testing.T) *Watcher {
 			t.Helper()
-			fakeGridEngine(t, m)
-			m.Write(t, "list", geList("5 r", "6 qw"))
-			m.Write(t, "details", geDetails("5", "6"))
+			m, w := newGridEngine(t, "5 r", "6 qw")
 			note(t, m, "tag5", "nb\nlaptop\n", "5\n")
 			note(t, m, "elsewhere", "nb\nlaptop\n", "6\n")
-			return geWatcher(t, m)
+			return w
 		}, []string{"tag5 nb laptop 5"}},
-		"grid engine, which lost the answer": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+		"grid engine, which lost the answer": {func(t *testing.T) *Watcher {
 			t.Helper()
-			fakeGridEngine(t, m)
-			m.Write(t, "list", geList("5 r", "6 qw"))
-			m.Write(t, "details", geDetails("5", "6"))
+			m, w := newGridEngine(t, "5 r", "6 qw")
 			note(t, m, "tag5", "nb\nlaptop\n", "")
-			return geWatcher(t, m)
+			return w
 		}, []string{"tag5 nb laptop 5"}},
-		"no scheduler": {func(t *testing.T, m *jobtest.Machine) *Watcher {
+		"no scheduler": {func(t *testing.T) *Watcher {
 			t.Helper()
+			m := jobtest.NewMachine(t)
 			w := plainWatcher(m)
 			script := []byte("#!/bin/sh\nwhile test ! -f \"$HOME/stop\"; do sleep 0.02; done\n")
 			if _, err := w.Submit(t.Context(), Submission{Tag: "t", Content: script, Base: "serve.sh", Session: "it's", Computer: "a b"}); err != nil {
@@ -82,7 +78,7 @@ func TestSubmitted(t *testing.T) {
 		}, []string{"t it's a b t"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := tt.prepare(t, jobtest.NewMachine(t))
+			w := tt.prepare(t)
 			list, err := w.Submitted(t.Context(), "", nil)
 			var got []string
 			for _, x := range list {
@@ -96,8 +92,7 @@ func TestSubmitted(t *testing.T) {
 }
 
 func TestSubmittedOfASession(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+	m := jobtest.NewSlurm(t)
 	m.Write(t, "submitted", "7 "+m.File(".tunctl/nb-a/nb.sh")+"\n8 "+m.File(".tunctl/other/nb.sh")+"\n")
 	note(t, m, "nb-a", "nb*\nlaptop\n", "7\n")
 	note(t, m, "other", "nb2\nlaptop\n", "8\n")

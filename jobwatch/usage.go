@@ -27,7 +27,7 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 		}
 		return last, nil
 	}
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return sched.Usage{}, err
 	}
@@ -62,8 +62,5 @@ func (u *usages) get(ref string, pause time.Duration) (last sched.Usage, due boo
 func (u *usages) set(ref string, usage sched.Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.last == nil {
-		u.last = make(map[string]sched.Usage)
-	}
 	u.last[ref] = usage
 }

@@ -121,11 +121,7 @@ func (c *cluster) Run(ctx context.Context, _ string, stdin []byte) (remote.Resul
 		return remote.Result{}, errors.New("no link")
 	}
 	out, errout, exit := c.answer(name, string(stdin))
-	mark := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1]
-	return remote.Result{
-		Stdout: fmt.Appendf(nil, "Welcome\n%s.begin\n%s\n%s.end %d\n", mark, out, mark, exit),
-		Stderr: fmt.Appendf(nil, "%s.begin\n%s\n%s.end\n", mark, errout, mark),
-	}, ctx.Err()
+	return jobtest.Answer(string(stdin), out, errout, exit), ctx.Err()
 }
 
 // files answers which of the requested logs exist: those of running jobs.
@@ -133,15 +129,10 @@ func (c *cluster) files(script string) (remote.Result, error) {
 	if c.broken {
 		return remote.Result{}, errors.New("no link")
 	}
-	mark, out := jobtest.MarkOf.FindStringSubmatch(script)[1], ""
-	inner := ""
-	for i, m := range jobtest.LogAsked.FindAllStringSubmatch(script, -1) {
-		inner = m[2]
-		if job := c.jobs[m[1]]; job.State == api.JobRunning {
-			out += fmt.Sprintf("\n%s.%d 0 0 /h/slurm-%s.out\n", inner, i, m[1])
-		}
-	}
-	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", mark, out, inner, mark)}, nil
+	return jobtest.Files(script, func(path string) (string, bool) {
+		id := strings.TrimSuffix(strings.TrimPrefix(path, "/h/slurm-"), ".out")
+		return "", c.jobs[id].State == api.JobRunning
+	}), nil
 }
 
 func (c *cluster) answer(name, script string) (out, errout string, exit int) {
@@ -188,24 +179,24 @@ func record(job api.Job) string {
 		fmt.Sprint(job.Start.Unix()), fmt.Sprint(job.End.Unix()), fmt.Sprint(job.Restarts), "Resources", "(null)", "/h/listed.%j", "1", "u", job.Node, "north", job.Name)
 }
 
-// serve runs a Watcher's Serve for the rest of the bubble.
+// serve runs a Watcher of the cluster for the rest of the bubble.
 func serve(t *testing.T, c *cluster) *Watcher {
-	w := NewWatcher(c, Options{Scheduler: slurmName})
-	ctx, cancel := context.WithCancel(t.Context())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := w.Serve(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { cancel(); done.Wait() })
-	return w
+	t.Helper()
+	return serving(t, NewWatcher(c, Options{Scheduler: slurmName}))
 }
 
-func TestAWatchTellsAJobsLife(t *testing.T) {
+// watchCluster runs test in a synctest bubble with a cluster and its Watcher.
+func watchCluster(t *testing.T, test func(t *testing.T, c *cluster, w *Watcher)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		w := serve(t, c)
+		test(t, c, serve(t, c))
+	})
+}
+
+// TestWatch: a watch tells a job's life.
+func TestWatch(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now()}
 		c.set(job)
 		x := w.Watch("7")
@@ -266,7 +257,8 @@ func TestAWatchTellsAJobsLife(t *testing.T) {
 	})
 }
 
-func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
+// TestWatchUnknownJob: a job that nobody knows is said to be gone.
+func TestWatchUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		x := serve(t, c).Watch("404")
@@ -277,7 +269,8 @@ func TestAJobThatNobodyKnowsIsSaidToBeGone(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
+// TestWatchEnd: the end of a job keeps what only the queue knew.
+func TestWatchEnd(t *testing.T) {
 	running := api.Job{ID: "7", State: api.JobRunning, Restarts: 1, End: time.Now().Add(time.Hour)}
 	x := &Watch{id: "7", c: make(chan Report, 1), poll: &poll{host: &host{}}}
 	x.update(newScheduler(slurmName), running)
@@ -290,10 +283,9 @@ func TestTheEndOfAJobKeepsWhatOnlyTheQueueKnew(t *testing.T) {
 	}
 }
 
-func TestTheStartOfAJobIsSeenByItsLogWithinFifteenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestWatchStartByLog: the start of a job is seen by its log within fifteen seconds.
+func TestWatchStartByLog(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		worst := time.Duration(0)
 		for i := range 40 {
 			job := api.Job{ID: fmt.Sprint(i + 1), Name: "nb", State: api.JobQueued, Submitted: time.Now()}
@@ -318,10 +310,9 @@ func TestTheStartOfAJobIsSeenByItsLogWithinFifteenSeconds(t *testing.T) {
 	})
 }
 
-func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestPollIdle: nothing is asked while nothing is watched.
+func TestPollIdle(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		w.QuerySoon()
 		time.Sleep(24 * time.Hour)
 		if len(c.commands()) != 0 {
@@ -330,10 +321,9 @@ func TestNothingIsAskedWhileNothingIsWatched(t *testing.T) {
 	})
 }
 
-func TestAnObservedJobCausesNoQuery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestObserve: an observed job causes no query.
+func TestObserve(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", State: api.JobRunning, Node: "cn1", Submitted: time.Now(), Start: time.Now()}
 		c.set(job)
 		x := w.Observe("7")
@@ -359,10 +349,9 @@ func TestAnObservedJobCausesNoQuery(t *testing.T) {
 	})
 }
 
-func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestPollShared: users share one answer and never ask more than once in ten seconds.
+func TestPollShared(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		c.set(api.Job{ID: "1", State: api.JobRunning, Node: "n", Submitted: time.Now()})
 		x := w.Watch("1")
 		defer x.Close()
@@ -386,10 +375,9 @@ func TestPeopleShareOneAnswerAndNeverAskMoreThanOnceInTenSeconds(t *testing.T) {
 	})
 }
 
-func TestARefreshWaitsForTheQueryUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestRefresh: a refresh waits for the query under way.
+func TestRefresh(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		c.set(api.Job{ID: "1", State: api.JobRunning, Node: "n", Submitted: time.Now()})
 		x := w.Watch("1")
 		defer x.Close()
@@ -414,10 +402,9 @@ func TestARefreshWaitsForTheQueryUnderWay(t *testing.T) {
 	})
 }
 
-func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+// TestPollPending: a long pending job is asked for seldom.
+func TestPollPending(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		c.set(api.Job{ID: "1", State: api.JobQueued, Submitted: time.Now()})
 		x := w.Watch("1")
 		defer x.Close()
@@ -430,12 +417,10 @@ func TestALongPendingJobIsAskedForSeldom(t *testing.T) {
 	})
 }
 
-// TestADayWithTenSessionsIsLessThanAQueryAMinute counts every command of a day in which ten sessions come
+// TestPollDay counts every command of a day in which ten sessions come
 // and go on one host, people query now and then, and the controller is down once.
-func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		w := serve(t, c)
+func TestPollDay(t *testing.T) {
+	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		var people sync.WaitGroup
 		for i := range 10 {
 			people.Go(func() {
@@ -482,7 +467,8 @@ func TestADayWithTenSessionsIsLessThanAQueryAMinute(t *testing.T) {
 	})
 }
 
-func TestTheNewestOfSeveralJobsIsAdoptedAndEndedOnesAreNot(t *testing.T) {
+// TestFind: the newest of several jobs is adopted and ended ones are not.
+func TestFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := NewWatcher(c, Options{Scheduler: slurmName})

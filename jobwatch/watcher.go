@@ -39,7 +39,8 @@ func NewWatcher(r remote.Runner, o Options) *Watcher {
 		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		turn:   make(remote.Turn, 1),
 	}
-	return &Watcher{host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits), stepTurn: make(remote.Turn, 1)}
+	last := make(map[string]sched.Usage)
+	return &Watcher{host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits), usages: usages{last: last}, stepTurn: make(remote.Turn, 1)}
 }
 
 // Serve makes the shared query while anything is watched, until ctx ends.
@@ -111,16 +112,11 @@ func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time,
 // CompareJobs orders jobs for people: those that run, those that wait and those that are over, each
 // by number.
 func CompareJobs(a, b api.Job) int {
-	group := func(j api.Job) int {
-		switch {
-		case j.State.Ended():
-			return 2
-		case j.State.Waiting():
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(group(a), group(b)), sched.CompareIDs(a.ID, b.ID))
+	return cmp.Or(
+		sched.TrueFirst(!a.State.Ended(), !b.State.Ended()),
+		sched.TrueFirst(!a.State.Waiting(), !b.State.Waiting()),
+		sched.CompareIDs(a.ID, b.ID),
+	)
 }
 
 // LastJobs returns the jobs of the last answer, however old, without a query.
@@ -286,7 +282,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
-	unlock, err := w.host.lock(ctx)
+	unlock, err := w.host.turn.Take(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/posixsh"
-	"tunctl/jobwatch/remote"
 )
 
-func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
+// TestStepOutputTurns: jobs of a host take polite turns at being heard.
+func TestStepOutputTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		w := NewWatcher(c, Options{Scheduler: slurmName})
@@ -40,7 +40,8 @@ func TestJobsOfAHostTakePoliteTurnsAtBeingHeard(t *testing.T) {
 	})
 }
 
-func TestOnlyTheNewestStepsAreHeardAndTheirInputIsNotEnded(t *testing.T) {
+// TestStepOutput: only the newest steps are heard and their input is not ended.
+func TestStepOutput(t *testing.T) {
 	t.Parallel() // it takes as long as they are listened to
 	m := jobtest.NewMachine(t)
 	m.Program(t, "squeue", `printf '%s\n' 7.extern 7.batch 7.0 7.1 7.2; printf '%s\n' "$*" >"$HOME/words"`)
@@ -54,7 +55,7 @@ echo "$1" >>"$HOME/ended"`)
 		t.Fatal(err)
 	}
 	if len(out) > 1<<18+1 || !strings.Contains(string(out), "step 7.1 says hello\n") || strings.Contains(string(out), "7.0") {
-		t.Errorf("%d bytes, beginning %q", len(out), clip(string(out), 80))
+		t.Errorf("%d bytes, beginning %q", len(out), out[:min(len(out), 80)])
 	}
 	if words := m.Read(t, "words"); !strings.Contains(words, "-j 7'; touch injected; '") {
 		t.Errorf("squeue was asked %q", words)
@@ -66,7 +67,8 @@ echo "$1" >>"$HOME/ended"`)
 	}
 }
 
-func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
+// TestStepOutputUnknown: a scheduler that shows no output says so.
+func TestStepOutputUnknown(t *testing.T) {
 	if _, err := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: pbsName}).StepOutput(t.Context(), "7"); !errors.Is(err, ErrNoSteps) {
 		t.Errorf("PBS: %v", err)
 	}
@@ -78,9 +80,9 @@ func TestASchedulerThatShowsNoOutputSaysSo(t *testing.T) {
 	}
 }
 
-func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestRecent: recent jobs are the ended ones of the last day.
+func TestRecent(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	now := time.Now().Unix()
 	record := func(id int, state string, ended int64) string {
 		return fmt.Sprintf("%d|%s|0:0|%d|%d|%d|cn01|normal||10|a|b\\n", id, state, ended-60, ended-50, ended)
@@ -95,9 +97,9 @@ func TestRecentJobsAreTheEndedOnesOfTheLastDay(t *testing.T) {
 	}
 }
 
-func TestWithoutAccountingTheControllersMemoryWillDo(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	jobtest.FakeSlurm(t, m)
+// TestRecentWithoutAccounting: without accounting the controller's memory will do.
+func TestRecentWithoutAccounting(t *testing.T) {
+	m := jobtest.NewSlurm(t)
 	m.Program(t, "squeue", `test "$2 $3" = "-t all" || exit 1
 printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037None\037x.sh\037/h/o\0371\037u\037cn01\037north\037done\036\n' "$(date +%s)"`)
 	jobs, err := slurmWatcher(m).Recent(t.Context())
@@ -106,9 +108,10 @@ printf '7\0377\037N/A\037COMPLETED\037normal\037cn01\0371\0372\037%s\0370\037Non
 	}
 }
 
-func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
+// TestRecentProcesses: ended processes of a plain machine are recent.
+func TestRecentProcesses(t *testing.T) {
 	m := jobtest.NewMachine(t)
-	w := NewWatcher(m, Options{Scheduler: noScheduler, Limits: jobtest.QuickLimits()})
+	w := watcher(m, noScheduler)
 	job, err := w.Submit(t.Context(), Submission{Tag: "p1", Content: []byte("#!/bin/sh\nexit 4\n"), Base: "x.sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +127,8 @@ func TestEndedProcessesOfAPlainMachineAreRecent(t *testing.T) {
 	}
 }
 
-func TestTheNewestOfALongTableOfEndedJobsAreRead(t *testing.T) {
+// TestRecentLongTable: the newest of a long table of ended jobs are read.
+func TestRecentLongTable(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Program(t, "qselect", `case "$*" in *-tm*) echo "qselect: illegal -t value" >&2; exit 2 ;; esac`)
 	m.Program(t, "qstat", `echo
@@ -137,72 +141,46 @@ while test $i -le 2500; do
 	printf '%-30s mira            cpu             nb                 25042    1     8   32gb 02:00 F 00:20 e12/0*8\n' "$i.pbs9"
 	i=$((i + 1))
 done`)
-	w := NewWatcher(m, Options{Scheduler: pbsName, Limits: jobtest.QuickLimits()})
+	w := watcher(m, pbsName)
 	jobs, err := w.Recent(t.Context())
 	if err != nil || len(jobs) == 0 || jobs[len(jobs)-1].ID != "2500.pbs9" && jobs[0].ID != "2500.pbs9" {
 		t.Errorf("%d jobs, %v", len(jobs), err)
 	}
 }
 
-func TestExtendSetsTheWholeLimit(t *testing.T) {
-	tests := []struct {
+func TestExtend(t *testing.T) {
+	const down = "slurm_update error: Unable to contact slurm controller (connect failure)"
+	for name, tt := range map[string]struct {
 		scheduler, program, id string
-		want                   string
+		says                   string // on standard error, before it fails with status
+		status                 int
+		asked, want            string // what the program is asked, or the error
+		code                   api.Code
 	}{
-		{slurmName, "scontrol", "54", "update JobId=54 TimeLimit=26:30:00"},
-		{pbsName, "qalter", "54.pbs101", "-l walltime=26:30:00 54.pbs101"},
-	}
-	for _, tt := range tests {
-		m := jobtest.NewMachine(t)
-		m.Program(t, tt.program, `printf '%s\n' "$*" >>"$HOME/asked"`)
-		w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: jobtest.QuickLimits()})
-		if err := w.Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute); err != nil {
-			t.Errorf("%s: %v", tt.scheduler, err)
-		}
-		if got := strings.TrimSpace(m.Read(t, "asked")); got != tt.want {
-			t.Errorf("%s was asked %q, want %q", tt.scheduler, got, tt.want)
-		}
-	}
-}
-
-func TestARefusedExtensionKeepsTheSchedulersWords(t *testing.T) {
-	tests := []struct {
-		name, scheduler, program, text string
-		want                           string
-		code                           api.Code
-	}{
-		{
-			"Slurm lets only operators", slurmName, "scontrol", `echo "Access/permission denied for job 54" >&2; exit 1`,
-			"Access/permission denied", api.CodeFailed,
-		},
-		{
-			"Slurm's partition has a limit", slurmName, "scontrol", `echo "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)" >&2; exit 1`,
-			"exceeds some limit", api.CodeFailed,
-		},
-		{"Slurm's job is over", slurmName, "scontrol", `echo "Invalid job id specified for job 54" >&2; exit 1`, "no longer running", api.CodeJobEnded},
-		{"PBS lets only managers", pbsName, "qalter", `echo "qalter: Unauthorized Request  54.pbs101" >&2; exit 159`, "Unauthorized Request", api.CodeFailed},
-		{"PBS's job is over", pbsName, "qalter", `echo "qalter: Job has finished 54.pbs101" >&2; exit 35`, "no longer running", api.CodeJobEnded},
-		{"no scheduler", noScheduler, "true", ``, "no time limit", api.CodeFailed},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		"Slurm":                         {slurmName, "scontrol", "54", "", 0, "update JobId=54 TimeLimit=26:30:00", "", ""},
+		"PBS":                           {pbsName, "qalter", "54.pbs101", "", 0, "-l walltime=26:30:00 54.pbs101", "", ""},
+		"Slurm lets only operators":     {slurmName, "scontrol", "54", "Access/permission denied for job 54", 1, "", "Access/permission denied", api.CodeFailed},
+		"Slurm's partition has a limit": {slurmName, "scontrol", "54", "slurm_update error: Requested time limit is invalid (missing or exceeds some limit)", 1, "", "exceeds some limit", api.CodeFailed},
+		"Slurm's job is over":           {slurmName, "scontrol", "54", "Invalid job id specified for job 54", 1, "", "no longer running", api.CodeJobEnded},
+		"Slurm does not answer":         {slurmName, "scontrol", "54", down, 1, "", "the scheduler does not respond", ""}, // which is no refusal
+		"PBS lets only managers":        {pbsName, "qalter", "54", "qalter: Unauthorized Request  54.pbs101", 159, "", "Unauthorized Request", api.CodeFailed},
+		"PBS's job is over":             {pbsName, "qalter", "54", "qalter: Job has finished 54.pbs101", 35, "", "no longer running", api.CodeJobEnded},
+		"no scheduler":                  {noScheduler, "true", "54", "", 0, "", "no time limit", api.CodeFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
 			m := jobtest.NewMachine(t)
-			m.Program(t, tt.program, tt.text)
-			w := NewWatcher(m, Options{Scheduler: tt.scheduler, Limits: jobtest.QuickLimits()})
-			err := w.Extend(t.Context(), "54", time.Hour)
-			e, ok := errors.AsType[*api.Error](err)
-			if !ok || e.Code != tt.code || !strings.Contains(e.Message, tt.want) {
-				t.Errorf("err = %#v", err)
+			m.Program(t, tt.program, fmt.Sprintf("printf '%%s\\n' \"$*\" >\"$HOME/asked\"; echo '%s' >&2; exit %d", tt.says, tt.status))
+			err := watcher(m, tt.scheduler).Extend(t.Context(), tt.id, 26*time.Hour+30*time.Minute)
+			if tt.asked != "" {
+				if got := strings.TrimSpace(m.Read(t, "asked")); err != nil || got != tt.asked {
+					t.Errorf("it was asked %q, %v; want %q", got, err, tt.asked)
+				}
+				return
+			}
+			e, refused := errors.AsType[*api.Error](err)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || refused != (tt.code != "") || refused && e.Code != tt.code {
+				t.Errorf("%#v", err)
 			}
 		})
-	}
-}
-
-func TestAnExtensionWithoutAnAnswerIsNoRefusal(t *testing.T) {
-	m := jobtest.NewMachine(t)
-	m.Program(t, "scontrol", `echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2; exit 1`)
-	err := slurmWatcher(m).Extend(t.Context(), "54", time.Hour)
-	if !errors.Is(err, remote.ErrNoAnswer) {
-		t.Errorf("err = %v, want ErrNoAnswer", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/dev/wait"
 
 	"golang.org/x/crypto/ssh"
@@ -21,24 +22,13 @@ type form struct {
 	answer
 }
 
-var formHead = regexp.MustCompile(`(?s)^# cmd: (.*?)\s+# rc: (\d+)\n`)
-
 func readForm(t *testing.T, path string) form {
 	t.Helper()
-	text := readFile(t, path)
-	head := formHead.FindStringSubmatch(text)
-	if head == nil {
+	c := jobtest.ParseCapture(path, []byte(readFile(t, path)))
+	if c.Command == "" {
 		t.Fatalf("%s: no command in its first line", path)
 	}
-	f := form{name: strings.TrimSuffix(filepath.Base(path), ".txt"), command: head[1]}
-	f.status, _ = strconv.Atoi(head[2])
-	f.stdout = text[len(head[0]):]
-	for _, mark := range []string{"# stderr:\n", "# --- stderr ---\n"} {
-		if out, errs, ok := strings.Cut(f.stdout, mark); ok {
-			f.stdout, f.stderr = out, errs
-		}
-	}
-	return f
+	return form{c.Name, c.Command, answer{string(c.Result.Stdout), string(c.Result.Stderr), c.Result.Exit}}
 }
 
 func (f *form) check(t *testing.T, client *ssh.Client) {
@@ -48,7 +38,8 @@ func (f *form) check(t *testing.T, client *ssh.Client) {
 	}
 }
 
-func TestAnswersAreThoseOfTheRealPrograms(t *testing.T) {
+// TestAnswers: they are those of the real programs.
+func TestAnswers(t *testing.T) {
 	for _, dialect := range []string{Slurm, PBS} {
 		client := dial(t, practice(t, Options{Dialect: dialect}))
 		paths, err := filepath.Glob(filepath.Join("testdata", dialect, "*.txt"))
@@ -88,7 +79,8 @@ var sameCalls = map[string][]string{
 	},
 }
 
-func TestAnswersEqualTheCaptures(t *testing.T) {
+// TestAnswersCaptured: they equal the captures.
+func TestAnswersCaptured(t *testing.T) {
 	capture(t)
 	for _, dialect := range []string{Slurm, PBS} {
 		c := practice(t, Options{Dialect: dialect})
@@ -102,7 +94,8 @@ func TestAnswersEqualTheCaptures(t *testing.T) {
 	}
 }
 
-func TestWithoutItsControllerSlurmSaysSo(t *testing.T) {
+// TestControllerDown: Slurm says that its controller is down.
+func TestControllerDown(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	c.Controller(false)
@@ -127,7 +120,8 @@ func TestWithoutItsControllerSlurmSaysSo(t *testing.T) {
 	}
 }
 
-func TestWithoutItsServerPBSSaysSo(t *testing.T) {
+// TestServerDown: PBS says that its server is down.
+func TestServerDown(t *testing.T) {
 	c := practice(t, Options{Dialect: PBS})
 	client := dial(t, c)
 	c.Controller(false)
@@ -159,7 +153,8 @@ var (
 	}
 )
 
-func TestAJobShownInFullHasTheRealFields(t *testing.T) {
+// TestJobFields: a job shown in full has the real fields.
+func TestJobFields(t *testing.T) {
 	t.Parallel()
 	for dialect, stages := range map[string][]stage{Slurm: slurmStages, PBS: pbsStages} {
 		submit, show := "sbatch --parsable -t 5 job.sh", "scontrol show job -o "
@@ -249,7 +244,8 @@ func compareShapes(t *testing.T, got, want [][2]string) {
 	}
 }
 
-func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
+// TestFieldsAsked: squeue and sacct print what they are asked for.
+func TestFieldsAsked(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "cat >job.sh; mkdir work; sbatch -J 'a|b c' --gres=shm:1,gpu:a100:2 -D work -t 1-02:03:04 job.sh one", "#!/bin/sh\nsleep 600\n")
@@ -277,7 +273,8 @@ func TestSqueueAndSacctPrintWhatTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestAStepOutlivesAnSrunThatIsKilled(t *testing.T) {
+// TestStepOutlivesSrun: a step outlives an srun that is killed.
+func TestStepOutlivesSrun(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
 	run(t, client, "sbatch --wrap 'sleep 600'", "")
@@ -295,7 +292,8 @@ func TestAStepOutlivesAnSrunThatIsKilled(t *testing.T) {
 	}
 }
 
-func TestQstatWrapsItsLinesAsTheRealOne(t *testing.T) {
+// TestQstatLines: qstat wraps its lines as the real one.
+func TestQstatLines(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{
 			"comment", "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 1 T: 8)",

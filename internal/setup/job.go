@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
@@ -220,7 +221,7 @@ func partitionText(p api.Partition) string {
 		parts = append(parts, "the default")
 	}
 	if p.LimitSeconds > 0 {
-		parts = append(parts, "at most "+limitText(p.LimitSeconds))
+		parts = append(parts, "at most "+configs.Period(time.Duration(p.LimitSeconds)*time.Second).Words())
 	}
 	if p.CPUs > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d cores free", p.FreeCPUs, p.CPUs))
@@ -230,14 +231,6 @@ func partitionText(p api.Partition) string {
 		parts = append(parts, fmt.Sprintf("%s: %d of %d free", name, p.FreeGPUs, p.GPUs))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// limitText is a time limit in hours, or in minutes if it is shorter or not whole hours.
-func limitText(seconds int64) string {
-	if seconds%3600 == 0 {
-		return fmt.Sprintf("%d h", seconds/3600)
-	}
-	return fmt.Sprintf("%d min", seconds/60)
 }
 
 // sharesMemory guesses by its name whether a parallel environment gives cores of one node.

@@ -134,24 +134,13 @@ func (p plan) config(config []byte) ([]byte, error) {
 	return configs.Appended(config, p.sessionText()), nil
 }
 
-// text is what is new in the config.
+// text is what is new in the config: one that has nothing else.
 func (p plan) text() (string, error) {
-	var b strings.Builder
-	switch {
-	case p.configured == "":
-		b.WriteString(p.hostText() + "\n")
-	case p.changesHost():
-		fmt.Fprintf(&b, "[host.%s]\nssh = %s\n\n", p.host, configs.Quote(p.ssh))
-	case p.ownMachine:
-		fmt.Fprintf(&b, "[host.%s]\nscheduler = %s\n\n", p.host, noScheduler)
+	text, err := p.config(nil)
+	if err == nil && !p.changes { // the section of a session that changes is not whole
+		_, err = configs.Parse("the new section", text)
 	}
-	if p.changes {
-		fmt.Fprintf(&b, "[session.%s]\nwith = %s\n", p.session, p.with())
-		return b.String(), nil
-	}
-	b.WriteString(p.sessionText())
-	_, err := configs.Parse("the new section", []byte(b.String()))
-	return b.String(), err
+	return string(text), err
 }
 
 // nextStep is what the user does next, and why if the scheduler refused the job.
@@ -163,14 +152,10 @@ func (p plan) nextStep(refused string) string {
 	case refused != "":
 		return fmt.Sprintf("Next: change what the scheduler refuses: tunctl init %s", p.host)
 	case p.install != "" && p.job.Answers["venv"] == p.install:
-		return fmt.Sprintf("Next: install Jupyter on %s, once; then start it:\n\n  %s\n  %s", p.host, p.installCommand(), up)
+		install := fmt.Sprintf("tunctl ssh %[1]s 'python3 -m venv %[2]s && %[2]s/bin/pip install jupyterlab'", p.host, p.install)
+		return fmt.Sprintf("Next: install Jupyter on %s, once; then start it:\n\n  %s\n  %s", p.host, install, up)
 	}
 	return "Next: " + up
-}
-
-// installCommand installs Jupyter on the host.
-func (p plan) installCommand() string {
-	return fmt.Sprintf("tunctl ssh %[1]s 'python3 -m venv %[2]s && %[2]s/bin/pip install jupyterlab'", p.host, p.install)
 }
 
 // sessionText is the section of the session, with comments.

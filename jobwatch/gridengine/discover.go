@@ -80,10 +80,8 @@ func readQueues(lines []string) []api.Partition {
 		p := &list[i]
 		p.CPUs, p.NodeCPUs, p.GPUs = p.CPUs+in.total, max(p.NodeCPUs, in.total), p.GPUs+in.gpus
 		p.GPUOnly = p.GPUOnly && in.gpus > 0
-		if limit == 0 || p.LimitSeconds == 0 {
-			p.LimitSeconds = 0
-		} else {
-			p.LimitSeconds = max(p.LimitSeconds, limit)
+		if limit == 0 || p.LimitSeconds > 0 && limit > p.LimitSeconds { // 0 is no limit
+			p.LimitSeconds = limit
 		}
 		if !in.closed {
 			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+max(0, in.total-in.used), p.FreeGPUs+in.gpus
@@ -101,7 +99,7 @@ func readInstance(line string) instance {
 		return instance{}
 	}
 	slots := append(strings.Split(f[2], "/"), "", "")
-	used, _ := strconv.Atoi(slots[1])
-	total, _ := strconv.Atoi(slots[2])
-	return instance{queue: sched.PlainWord(queue), used: used, total: total, closed: strings.ContainsAny(f[5], "auoACDdEsSc")}
+	return instance{
+		queue: sched.PlainWord(queue), used: sched.Count(slots[1], 0), total: sched.Count(slots[2], 0), closed: strings.ContainsAny(f[5], "auoACDdEsSc"),
+	}
 }

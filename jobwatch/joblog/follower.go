@@ -114,7 +114,9 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 	stop := f.watchFolders()
 	defer stop()
 	for {
-		last := f.isFinished()
+		f.mu.Lock()
+		last := f.ended
+		f.mu.Unlock()
 		err := f.read(ctx, sink)
 		if err != nil && ctx.Err() == nil {
 			f.log.Debug("cannot read the log", "err", err)
@@ -158,12 +160,6 @@ func (f *Follower) Finish() {
 	f.ended = true
 	f.mu.Unlock()
 	f.wakeUp()
-}
-
-func (f *Follower) isFinished() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ended
 }
 
 // Expect says when the job is expected to start. Its log is checked more often around then.

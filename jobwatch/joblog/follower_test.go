@@ -3,7 +3,6 @@ package joblog
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -51,7 +50,8 @@ func (r *reader) expects(what, want string, reset bool) {
 	}
 }
 
-func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
+// TestFollowerReadsEachByteOnce: a log is followed without missing or repeating a byte.
+func TestFollowerReadsEachByteOnce(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/it's [a] log"}})
 	if got := r.round(); len(got) != 0 {
@@ -79,7 +79,8 @@ func TestALogIsFollowedWithoutMissingOrRepeatingAByte(t *testing.T) {
 	r.expects("resumed", "more", false)
 }
 
-func TestTruncationAndReplacementAreNoticed(t *testing.T) {
+// TestFollowerReset: truncation and replacement are noticed.
+func TestFollowerReset(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	r := newReader(t, m, FollowOptions{Paths: []string{"~/log"}})
 	m.Write(t, "log", "the first run, long enough\n")
@@ -102,7 +103,8 @@ func TestTruncationAndReplacementAreNoticed(t *testing.T) {
 	r.expects("written again", "again\n", false)
 }
 
-func TestAGlobMeansTheNewestFileThatIsNotOlderThanTheJob(t *testing.T) {
+// TestFollowerGlob: a glob means the newest file that is not older than the job.
+func TestFollowerGlob(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	start := time.Now().Truncate(time.Second)
 	stamp := func(name string, at time.Time) {
@@ -123,7 +125,8 @@ func TestAGlobMeansTheNewestFileThatIsNotOlderThanTheJob(t *testing.T) {
 	r.expects("a newer one", "its next run\n", true)
 }
 
-func TestSeveralFilesAreReadByOneCommand(t *testing.T) {
+// TestFollowerSeveralFiles: several files are read by one command.
+func TestFollowerSeveralFiles(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Write(t, "out", "from out\n")
 	m.Write(t, "err", "from err\n")
@@ -134,7 +137,8 @@ func TestSeveralFilesAreReadByOneCommand(t *testing.T) {
 	}
 }
 
-func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
+// TestFollowerHugeLog: of a huge log the ends are read and the middle is searched.
+func TestFollowerHugeLog(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	filler := strings.Repeat("[epoch 1] loss 0.123 and nothing of interest here\n", 1<<15)
 	text := "begin\n" + filler + filler + filler + "now at http://cn01:8888/?token=abc\n" + filler + filler + filler + filler + "the end\n"
@@ -170,7 +174,8 @@ func TestOfAHugeLogTheEndsAreReadAndTheMiddleIsSearched(t *testing.T) {
 	}
 }
 
-func TestTheHoleOfALogIsNoLine(t *testing.T) {
+// TestFollowerHole: the hole of a log is no line.
+func TestFollowerHole(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	hole := strings.Repeat("\x00", 4<<20)
 	m.Write(t, "log", hole+"now at http://cn01:8888/?token=abc\r"+hole+"the end\n")
@@ -181,7 +186,8 @@ func TestTheHoleOfALogIsNoLine(t *testing.T) {
 	}
 }
 
-func TestALogOfAFewMegabytesIsReadWhole(t *testing.T) {
+// TestFollowerLongLine: a log of a few megabytes is read whole.
+func TestFollowerLongLine(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	text := strings.Repeat("0123456789abcdef", 3<<16) // no newline for three megabytes
 	m.Write(t, "log", text)
@@ -205,14 +211,7 @@ func (d *disk) Run(_ context.Context, _ string, stdin []byte) (remote.Result, er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads = append(d.reads, time.Now())
-	marks := jobtest.MarkOf.FindStringSubmatch(string(stdin))
-	_, script, _ := strings.Cut(string(stdin), "tunctl_read tunctl-")
-	name, _, _ := strings.Cut(script, ".")
-	mark, out := "tunctl-"+name, ""
-	if d.there {
-		out = fmt.Sprintf("\n%s.0 0 %d /log\n%s", mark, len(d.text), d.text)
-	}
-	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", marks[1], out, mark, marks[1])}, nil
+	return jobtest.Files(string(stdin), func(string) (string, bool) { return d.text, d.there }), nil
 }
 
 // between is how many reads there were in a period.
@@ -228,7 +227,8 @@ func (d *disk) between(from time.Time, length time.Duration) int {
 	return n
 }
 
-func TestTheLogIsReadAtAPolitePace(t *testing.T) {
+// TestFollowerPace: the log is read at a polite pace.
+func TestFollowerPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
 		f := NewFollower(d, FollowOptions{Paths: []string{"/log"}})
@@ -279,7 +279,8 @@ func TestTheLogIsReadAtAPolitePace(t *testing.T) {
 	})
 }
 
-func TestTheLogOfANewJobIsLookedForEverySecondButNotForLong(t *testing.T) {
+// TestFollowerPaceOfANewJob: the log of a new job is looked for every second but not for long.
+func TestFollowerPaceOfANewJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
 		f := NewFollower(d, FollowOptions{Paths: []string{"/log"}})
@@ -300,7 +301,8 @@ func TestTheLogOfANewJobIsLookedForEverySecondButNotForLong(t *testing.T) {
 	})
 }
 
-func TestAFileWithTheJobsNumberIsItsOwnWhateverTheClocksSay(t *testing.T) {
+// TestFollowerClocks: a file with the job's number is its own whatever the clocks say.
+func TestFollowerClocks(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	submitted := time.Now()
 	for name, age := range map[string]time.Duration{"nb.7.log": time.Hour, "nb.log": time.Hour, "nb.8.log": 48 * time.Hour} {
@@ -315,7 +317,8 @@ func TestAFileWithTheJobsNumberIsItsOwnWhateverTheClocksSay(t *testing.T) {
 	}
 }
 
-func TestSeveralLogsOfAJobAreReadTogetherAndForgottenApart(t *testing.T) {
+// TestFeedSeveralLogs: several logs of a job are read together and forgotten apart.
+func TestFeedSeveralLogs(t *testing.T) {
 	t.Parallel()
 	d := detect.New("")
 	feed := Feed(d)

@@ -31,5 +31,5 @@ func (r *Reader) NewFollower(o FollowOptions) *Follower {
 
 // RuntimeFiles returns the runtime files of a job, which runner reads.
 func (r *Reader) RuntimeFiles(runner remote.Runner, job api.Job, owner Owner) *RuntimeFiles {
-	return &RuntimeFiles{reader: r, runner: runner, job: job, owner: owner}
+	return &RuntimeFiles{reader: r, runner: runner, job: job, owner: owner, owners: map[string]ownership{}}
 }

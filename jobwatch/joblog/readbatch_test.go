@@ -31,13 +31,7 @@ func (d *drive) Run(ctx context.Context, _ string, stdin []byte) (remote.Result,
 		<-ctx.Done()
 		return remote.Result{}, ctx.Err()
 	}
-	frame, inner, out := jobtest.MarkOf.FindStringSubmatch(string(stdin))[1], "", ""
-	for i, m := range jobtest.LogAsked.FindAllStringSubmatch(string(stdin), -1) {
-		name := "/h/slurm-" + m[1] + ".out"
-		inner = m[2]
-		out += fmt.Sprintf("\n%s.%d 0 %d %s\n%s", inner, i, len(name), name, name)
-	}
-	return remote.Result{Stdout: fmt.Appendf(nil, "%s.begin\n%s\n%s end\n\n%s.end 0\n", frame, out, inner, frame)}, nil
+	return jobtest.Files(string(stdin), func(path string) (string, bool) { return path, true }), nil
 }
 
 // follow follows ten logs for a while, and returns what was read of each.
@@ -60,7 +54,8 @@ func (d *drive) follow(t *testing.T, length time.Duration) (texts [10]string) {
 	return texts
 }
 
-func TestTheLogsOfTenNewJobsAreReadByOneCommandASecond(t *testing.T) {
+// TestBatchTenJobs: the logs of ten new jobs are read by one command a second.
+func TestBatchTenJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drive{}
 		for i, text := range d.follow(t, 20*time.Second) {
@@ -74,7 +69,8 @@ func TestTheLogsOfTenNewJobsAreReadByOneCommandASecond(t *testing.T) {
 	})
 }
 
-func TestALogThatCannotBeReadHoldsNoOtherUp(t *testing.T) {
+// TestBatchUnreadable: a log that cannot be read holds no other up.
+func TestBatchUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drive{hangs: "slurm-3.out"}
 		for i, text := range d.follow(t, time.Minute) {
@@ -85,7 +81,8 @@ func TestALogThatCannotBeReadHoldsNoOtherUp(t *testing.T) {
 	})
 }
 
-func TestAFollowerThatEndsDoesNotFailTheReadsOfOthers(t *testing.T) {
+// TestBatchFollowerEnds: a follower that ends does not fail the reads of others.
+func TestBatchFollowerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drive{hangs: "slurm-1.out"}
 		b := newReadBatch(&remote.Shell{Runner: d, Limit: time.Hour}, time.Second)
@@ -109,8 +106,8 @@ func TestAFollowerThatEndsDoesNotFailTheReadsOfOthers(t *testing.T) {
 	})
 }
 
-// TestWhatNobodyWaitsForIsNotReadAgain: it may be what the command hung at.
-func TestWhatNobodyWaitsForIsNotReadAgain(t *testing.T) {
+// TestBatchAbandoned: it may be what the command hung at.
+func TestBatchAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newReadBatch(&remote.Shell{Runner: &drive{hangs: "slurm-1.out"}, Limit: time.Hour}, time.Second)
 		mine, other := &batchedRead{requests: []fileRequest{{pattern: "/h/slurm-1.out"}}}, &batchedRead{requests: []fileRequest{{pattern: "/h/slurm-2.out"}}}

@@ -198,9 +198,6 @@ func (r *RuntimeFiles) own(ctx context.Context, file string) bool {
 	pid, _ := strconv.Atoi(m[1])
 	now := ownership{at: time.Now()}
 	now.mine, now.err = r.owner.OwnsProcess(ctx, r.job, pid)
-	if r.owners == nil {
-		r.owners = map[string]ownership{}
-	}
 	r.owners[file] = now
 	return now.mine
 }

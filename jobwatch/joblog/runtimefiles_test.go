@@ -32,7 +32,8 @@ type ownerFunc func(pid int) (bool, error)
 
 func (f ownerFunc) OwnsProcess(_ context.Context, _ api.Job, pid int) (bool, error) { return f(pid) }
 
-func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
+// TestRuntimeFilesOfTwoJobs: two jobs on one node do not open each other's notebook.
+func TestRuntimeFilesOfTwoJobs(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("needs sh")
 	}
@@ -67,10 +68,11 @@ func TestTwoJobsOnOneNodeDoNotOpenEachOthersNotebook(t *testing.T) {
 	}
 }
 
-func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
+// TestRuntimeFilesOwner: whose a file is is not asked again at once.
+func TestRuntimeFilesOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, ErrOwnerUnknown
-		files := &RuntimeFiles{owner: ownerFunc(func(int) (bool, error) { asked++; return answer == nil, answer })}
+		files := &RuntimeFiles{owners: map[string]ownership{}, owner: ownerFunc(func(int) (bool, error) { asked++; return answer == nil, answer })}
 		for range 10 {
 			files.own(t.Context(), "/h/jpserver-7.json")
 			time.Sleep(10 * time.Second)
@@ -88,7 +90,8 @@ func TestWhoseAFileIsIsNotAskedAgainAtOnce(t *testing.T) {
 	})
 }
 
-func TestRuntimeFilesAreReadByOneCommandForAllJobsOfAHost(t *testing.T) {
+// TestRuntimeFilesShared: runtime files are read by one command for all jobs of a host.
+func TestRuntimeFilesShared(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	dir := ".local/share/jupyter/runtime/"
 	if err := os.MkdirAll(m.File(dir), 0o755); err != nil {

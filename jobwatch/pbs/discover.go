@@ -36,15 +36,9 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 
 // allows reports whether a person may submit to a queue, as far as qstat says it.
 func allows(q record, user string, groups []string) bool {
-	switch {
-	case q["enabled"] == "False" || q["started"] == "False" || q["from_route_only"] == "True":
-		return false
-	case q["acl_user_enable"] == "True" && !isListed(q["acl_users"], user):
-		return false
-	case q["acl_group_enable"] == "True" && !isListed(q["acl_groups"], groups...):
-		return false
-	}
-	return true
+	open := q["enabled"] != "False" && q["started"] != "False" && q["from_route_only"] != "True"
+	return open && (q["acl_user_enable"] != "True" || isListed(q["acl_users"], user)) &&
+		(q["acl_group_enable"] != "True" || isListed(q["acl_groups"], groups...))
 }
 
 // isListed reports whether an access list has one of names. An entry may begin with + or -,

@@ -4,6 +4,7 @@ package pbs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,12 +56,8 @@ var Kind = sched.Kind{
 	Discover:     discoverScript,
 	Directives: sched.Directives{
 		Prefix: "#PBS",
-		Variables: func(option string) []string { // of the qsub of NCAR
-			if option == "A" {
-				return []string{"PBS_ACCOUNT"}
-			}
-			return nil
-		},
+		// Of the qsub of NCAR.
+		Variables: func(option string) []string { return map[string][]string{"A": {"PBS_ACCOUNT"}}[option] },
 	},
 	Program: "qsub", JobName: "N", Options: options, LogOption: "o", OwnLog: sched.QsubOwnLog,
 	LogIn:      `-o "$tunctl_logs/"`, // what the script prints before it redirects, and PBS at its end
@@ -128,11 +125,8 @@ func (p scheduler) Detail(ctx context.Context, sh *remote.Shell, id string) (api
 	records = p.withoutArrays(records, []string{id})
 	p.keepUsage(records)
 	job, r, ok := sched.PickRecord(p, records, record.job, id)
-	switch {
-	case !ok && err != nil:
-		return api.Job{}, err
-	case !ok:
-		return api.Job{}, sched.ErrNoJob
+	if !ok {
+		return api.Job{}, cmp.Or(err, sched.ErrNoJob)
 	}
 	p.setLog(ctx, sh, &job, r)
 	return job, nil

@@ -7,7 +7,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,12 +76,10 @@ func (r record) job() api.Job {
 		Reason:    r["comment"],
 		Script:    r.absolute(r.script()),
 		Submitted: sched.ParseTime(r["ctime"]),
+		Restarts:  max(sched.Count(r["run_count"], 1)-1, 0),
 	}
 	if r["array_id"] != "" {
 		job.Task = r["array_index"]
-	}
-	if n, err := strconv.Atoi(r["run_count"]); err == nil && n > 1 {
-		job.Restarts = n - 1
 	}
 	r.setState(&job)
 	r.setTimes(&job)
@@ -321,11 +318,7 @@ func (r record) usage() (sched.Usage, bool) {
 		At: time.Now(), CPU: sched.ParseClockTime(cput), Elapsed: sched.ParseClockTime(r["resources_used.walltime"]),
 		Memory: sched.ParseSize(r["resources_used.mem"]), MemoryLimit: sched.ParseSize(r["Resource_List.mem"]),
 	}
-	for _, name := range []string{"Resource_List.ncpus", "resources_used.ncpus"} {
-		if n, err := strconv.Atoi(r[name]); err == nil && u.CPUs == 0 {
-			u.CPUs = n
-		}
-	}
+	u.CPUs = cmp.Or(sched.Count(r["Resource_List.ncpus"], 0), sched.Count(r["resources_used.ncpus"], 0))
 	return u, true
 }
 

@@ -25,7 +25,7 @@ func readSample(s jobtest.Sample) ([]jobtest.Record, string) {
 	case program == "qselect":
 		var records []jobtest.Record
 		for word := range strings.FieldsSeq(out) {
-			records = append(records, jobtest.Record{ID: word, Fact: jobtest.OnlyID(word)})
+			records = append(records, jobtest.Record{ID: word, Fact: jobtest.Facts(map[string]string{"id": word})})
 		}
 		return records, ""
 	case program != "qstat":
@@ -74,28 +74,18 @@ func sameState(letter string, job api.Job) bool {
 // qstatSample compares with both the job that a record becomes and the record.
 func qstatSample(r record) jobtest.Record {
 	job := r.job()
-	raw := map[string]string{
-		"queue": "queue", "substate": "substate", "hold": "Hold_Types", "comment": "comment", "submit_arguments": "Submit_arguments",
-	}
+	user, _, _ := strings.Cut(r["Job_Owner"], "@")
+	equal := jobtest.Facts(map[string]string{
+		"id": job.ID, "name": job.Name, "user": user, "workdir": r.workdir(), "queue": r["queue"], "substate": r["substate"], "hold": r["Hold_Types"],
+		"comment": r["comment"], "submit_arguments": r["Submit_arguments"],
+	})
 	return jobtest.Record{ID: r["Job Id"], Fact: func(name, want string) (string, bool, bool) {
-		if key, ok := raw[name]; ok {
-			return r[key], r[key] == want, true
-		}
 		switch name {
-		case "id":
-			return job.ID, job.ID == want, true
-		case "name":
-			return job.Name, job.Name == want, true
 		case "state":
 			return r["job_state"] + " " + string(job.State), r["job_state"] == want && sameState(want, job), true
-		case "user":
-			got, _, _ := strings.Cut(r["Job_Owner"], "@")
-			return got, got == want, true
 		case "node":
 			got := firstNode(r["exec_host"])
 			return got, got == want && (job.Node == want || job.State.Waiting()), true
-		case "workdir":
-			return r.workdir(), r.workdir() == want, true
 		case "output_path":
 			got, _ := r.output(job)
 			_, path, _ := strings.Cut(want, ":")
@@ -114,7 +104,7 @@ func qstatSample(r record) jobtest.Record {
 		case "exit":
 			return r["Exit_status"], r["Exit_status"] == want && sameExit(want, job), true
 		}
-		return "", false, false
+		return equal(name, want)
 	}}
 }
 
@@ -141,20 +131,12 @@ func tableSample(row qstatRow) jobtest.Record {
 		switch name {
 		case "id":
 			return id, id == want && strings.HasPrefix(want, job.ID), true
-		case "name":
-			return job.Name, job.Name == want, true
 		case "state":
 			return row.cells[headState], row.cells[headState] == want && sameState(want, job), true
-		case "user":
-			return row.cells[headUser], row.cells[headUser] == want, true
-		case "queue":
-			return row.cells[headQueue], row.cells[headQueue] == want, true
-		case "node":
-			return job.Node, job.Node == want, true
-		case "comment":
-			return row.note, row.note == want, true
 		}
-		return "", false, false
+		return jobtest.Facts(map[string]string{
+			"name": job.Name, "user": row.cells[headUser], "queue": row.cells[headQueue], "node": job.Node, "comment": row.note,
+		})(name, want)
 	}}
 }
 
@@ -182,4 +164,4 @@ func qsubSample(s jobtest.Sample) jobtest.Record {
 	}}
 }
 
-func TestThePBSSamplesMatchTheirIndex(t *testing.T) { jobtest.CheckSamples(t, "pbs", readSample) }
+func TestSamples(t *testing.T) { jobtest.CheckSamples(t, "pbs", readSample) }

@@ -1,6 +1,7 @@
 package pbs
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,12 +84,8 @@ func headings(above, rule string) []string {
 			end = min(end, starts[i+1][0])
 		}
 		head := strings.ToLower(strings.TrimSpace(above[min(at[0], end):end]))
-		switch {
-		case head == "name":
-			head = headName
-		case head == "user":
-			head = headUser
-		case head == headLimit && slices.Contains(heads, headLimit):
+		head = cmp.Or(map[string]string{"name": headName, "user": headUser}[head], head)
+		if head == headLimit && slices.Contains(heads, headLimit) {
 			head = headElapsed
 		}
 		heads = append(heads, head)
@@ -116,10 +113,8 @@ func (row *qstatRow) add(words []string) {
 	case len(words) == 0 || len(words) == 1 && words[0] == "--":
 	case len(words) == 1:
 		row.node += words[0] // a long list of nodes continues on the next line
-	case row.note == "":
-		row.note = strings.Join(words, " ")
 	default:
-		row.note += " " + strings.Join(words, " ")
+		row.note = strings.TrimSpace(row.note + " " + strings.Join(words, " "))
 	}
 }
 

@@ -116,12 +116,8 @@ func (l Limits) StatInterval(waited time.Duration, expected time.Time) time.Dura
 		slow = l.StatSlow
 	}
 	toStart := time.Until(expected)
-	switch near := 2 * l.StatSlow; {
-	case expected.IsZero() || toStart < -l.StatSlowest:
+	if expected.IsZero() || toStart < -l.StatSlowest {
 		return slow
-	case toStart < near:
-		return l.Stat
-	default:
-		return min(slow, max(l.Stat, toStart-near))
 	}
+	return min(slow, max(l.Stat, toStart-2*l.StatSlow))
 }

@@ -7,16 +7,27 @@ import (
 	"strings"
 )
 
-// Options are the options in the words of a command line or of a script's lines.
+// Options are the options in the words of a command line or of a script's lines, the resources of -l one by one.
 func (d *Directives) Options(words []string) []Option {
 	var list []Option
 	for o := range d.split(words) {
-		if o.Name != "" {
+		if d.isResources(o) {
+			for item := range strings.SplitSeq(o.Value, ",") {
+				name, value, _ := strings.Cut(item, "=")
+				list = append(list, Option{resourcePrefix + name, value})
+			}
+		} else if o.Name != "" {
 			list = append(list, o)
 		}
 	}
 	return list
 }
+
+// resourcePrefix begins the name of an option that is a resource in -l.
+const resourcePrefix = "-l "
+
+// isResources reports whether an option as it is written is a list of resources.
+func (d *Directives) isResources(o Option) bool { return o.Name == "l" && len(d.Long) == 0 }
 
 // split yields each option with its words, and each other word with no option.
 func (d *Directives) split(words []string) iter.Seq2[Option, []string] {
@@ -55,53 +66,40 @@ func (d *Directives) firstOption(words []string) (o Option, n int) {
 	return o, n
 }
 
-// Items are the options in words as they are written, the resources of -l one by one.
+// Items are the values of the options in words, by the options as they are written.
 func (d *Directives) Items(words []string) map[string]string {
+	dashes := "-"
+	if len(d.Long) > 0 {
+		dashes = "--"
+	}
 	items := map[string]string{}
 	for _, o := range d.Options(words) {
-		switch {
-		case len(d.Long) > 0:
-			items["--"+o.Name] = o.Value
-		case o.Name == "l":
-			for item := range strings.SplitSeq(o.Value, ",") {
-				name, value, _ := strings.Cut(item, "=")
-				items["-l "+name] = value
-			}
-		default:
-			items["-"+o.Name] = o.Value
-		}
+		items[dashes+strings.TrimPrefix(o.Name, "-")] = o.Value
 	}
 	return items
 }
 
 // With adds an option to arguments, in place of an earlier one for the same.
 func (d *Directives) With(args []string, o Option) []string {
-	kept := d.without(args, o)
-	if len(d.Long) > 0 {
-		return append(kept, "--"+o.Name+"="+o.Value)
+	if len(d.Long) > 0 { // the last one counts
+		return append(slices.Clone(args), "--"+o.Name+"="+o.Value)
 	}
-	return append(append(kept, "-"+o.Name), strings.Fields(o.Value)...)
-}
-
-// without removes an option from arguments; of a list of resources only the one that o sets.
-// Where there are long options the last one counts, and nothing has to be removed.
-func (d *Directives) without(args []string, o Option) []string {
-	if len(d.Long) > 0 {
-		return slices.Clone(args)
-	}
+	resource, isResource := strings.CutPrefix(o.Name, resourcePrefix)
 	var kept []string
 	for given, words := range d.split(args) {
-		if given.Name != o.Name {
-			kept = append(kept, words...)
-		} else if o.Name == "l" {
-			name, _, _ := strings.Cut(o.Value, "=")
-			items := slices.DeleteFunc(strings.Split(given.Value, ","), func(item string) bool { return strings.HasPrefix(item, name+"=") })
+		if isResource && d.isResources(given) {
+			items := slices.DeleteFunc(strings.Split(given.Value, ","), func(item string) bool { return strings.HasPrefix(item, resource+"=") })
 			if len(items) > 0 {
 				kept = append(kept, "-l", strings.Join(items, ","))
 			}
+		} else if given.Name != o.Name {
+			kept = append(kept, words...)
 		}
 	}
-	return kept
+	if isResource {
+		return append(kept, "-l", resource+"="+o.Value)
+	}
+	return append(append(kept, "-"+o.Name), strings.Fields(o.Value)...)
 }
 
 // Directives says how a job script has options of the submit command.
@@ -186,15 +184,9 @@ func (d *Directives) Required(text string) Option {
 	return Option{Name: text}
 }
 
-// Has reports whether a list has a required option: of -l and the like, the same resource. A long
-// one may be shortened, as in getopt.
+// Has reports whether a list has a required option. A long one may be shortened, as in getopt.
 func (d *Directives) Has(list []Option, required Option) bool {
-	resource, _, hasResource := strings.Cut(required.Value, "=")
 	return slices.ContainsFunc(list, func(o Option) bool {
-		if len(d.Long) > 0 {
-			return o.Name != "" && strings.HasPrefix(required.Name, o.Name)
-		}
-		return o.Name == required.Name && (!hasResource ||
-			slices.ContainsFunc(strings.Split(o.Value, ","), func(item string) bool { return strings.HasPrefix(item, resource+"=") }))
+		return o.Name == required.Name || len(d.Long) > 0 && o.Name != "" && strings.HasPrefix(required.Name, o.Name)
 	})
 }

@@ -8,22 +8,14 @@ import (
 	"tunctl/internal/api"
 )
 
-// Option is an option of a submit command with its value.
+// Option is an option of a submit command with its value. The name of a resource in -l is "-l NAME".
 type Option struct{ Name, Value string }
 
-// valuesOf are the values of an option. "-l NAME" is a resource in the -l options.
+// valuesOf are the values of an option.
 func valuesOf(list []Option, name string) (values []string) {
-	resource, isResource := strings.CutPrefix(name, "-l ")
 	for _, o := range list {
-		switch {
-		case !isResource && o.Name == name:
+		if o.Name == name {
 			values = append(values, o.Value)
-		case isResource && o.Name == "l":
-			for item := range strings.SplitSeq(o.Value, ",") {
-				if text, found := strings.CutPrefix(item, resource+"="); found {
-					values = append(values, text)
-				}
-			}
 		}
 	}
 	return values
@@ -39,7 +31,7 @@ func LastOption(list []Option, name string) (value string, ok bool) {
 
 // Place is where the value of a choice stands among the options of the submit command.
 type Place struct {
-	Name          string // of the option; "-l NAME" is a resource
+	Name          string // of the option
 	Before, After string // the parts of its value that stay
 	Hours         bool   // the choice is a number of hours, and the value a time limit
 }
@@ -65,11 +57,7 @@ func (p Place) With(value string) (Option, error) {
 		}
 		value = ClockTime((d + time.Minute - 1).Truncate(time.Minute)) // for Slurm, zero means no limit
 	}
-	value = p.Before + value + p.After
-	if resource, ok := strings.CutPrefix(p.Name, "-l "); ok {
-		return Option{"l", resource + "=" + value}, nil
-	}
-	return Option{p.Name, value}, nil
+	return Option{p.Name, p.Before + value + p.After}, nil
 }
 
 // ValueIn is the value at the place in a job's options; "" if there is none.

@@ -42,8 +42,7 @@ type OptionSet struct {
 // All are the options in the order in which the scheduler reads them.
 func (g OptionSet) All() []Option { return slices.Concat(g.Script, g.Args) }
 
-// Number is the value of an option, or of a resource as in valuesOf, as read understands it, or
-// other. An argument has precedence over the script.
+// Number is the value of an option as read understands it, or other. An argument has precedence over the script.
 func (g OptionSet) Number(name string, other int, read func(string) (int, bool)) int {
 	values := valuesOf(g.Args, name)
 	if len(values) == 0 {

@@ -74,22 +74,18 @@ func readPartition(line string, groups []string, accounts []api.Account) (api.Pa
 		if a.Partition != "" && a.Partition != p.Name || !allows(keys["AllowAccounts"], keys["DenyAccounts"], a.Name) {
 			continue
 		}
-		if len(a.QoS) > 0 {
-			accepted := slices.DeleteFunc(slices.Clone(a.QoS), func(q string) bool { return !allows(keys["AllowQos"], keys["DenyQos"], q) })
-			if len(accepted) == 0 {
-				continue
-			}
-			usual := a.DefaultQoS
-			if usual == "" && slices.Contains(a.QoS, "normal") {
-				usual = "normal" // which Slurm uses then
-			}
-			if usual == "" || slices.Contains(accepted, usual) {
-				needsQoS = false
-			} else if p.QoS == "" {
-				p.QoS = accepted[0]
-			}
-		} else {
+		accepted := slices.DeleteFunc(slices.Clone(a.QoS), func(q string) bool { return !allows(keys["AllowQos"], keys["DenyQos"], q) })
+		if len(accepted) == 0 && len(a.QoS) > 0 {
+			continue
+		}
+		usual := a.DefaultQoS
+		if usual == "" && slices.Contains(a.QoS, "normal") {
+			usual = "normal" // which Slurm uses then
+		}
+		if len(accepted) == 0 || usual == "" || slices.Contains(accepted, usual) {
 			needsQoS = false
+		} else if p.QoS == "" {
+			p.QoS = accepted[0]
 		}
 		p.Accounts = append(p.Accounts, a.Name)
 	}

@@ -163,7 +163,7 @@ func (j *jobAccess) found(r *route, noStep error) {
 }
 
 func (j *jobAccess) options() step.Options {
-	return step.Options{Job: cmp.Or(j.o.Job, j.o.PBSJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume}
+	return step.Options{Job: cmp.Or(j.o.Job, j.o.QsubJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume}
 }
 
 // startOnHop starts a relay in a login on the node, or the way to one.
@@ -178,10 +178,10 @@ func (j *jobAccess) startOnHop(ctx context.Context, _ bool, join joinFunc) (*tun
 // hopCommand starts the relay in a login. On PBS, pbs_attach makes the login's session a part of the
 // job where that program exists and works, which only that program knows.
 func (j *jobAccess) hopCommand() string {
-	if j.o.PBSJob == "" || !posixsh.IsWord(j.o.PBSJob) {
+	if j.o.QsubJob == "" || !posixsh.IsWord(j.o.QsubJob) {
 		return step.Command()
 	}
-	return "pbs_attach -j " + j.o.PBSJob + " -p $$ >/dev/null 2>&1 </dev/null && export TUNCTL_INSIDE=1; " + step.Command()
+	return "pbs_attach -j " + j.o.QsubJob + " -p $$ >/dev/null 2>&1 </dev/null && export TUNCTL_INSIDE=1; " + step.Command()
 }
 
 // hopReady reports whether a login on the node is part of the job. Only Slurm has another
@@ -189,7 +189,7 @@ func (j *jobAccess) hopCommand() string {
 func (j *jobAccess) hopReady(ctx context.Context) (step.Info, error) {
 	info, err := j.onHop.ready(ctx)
 	outside := err == nil && !info.Inside
-	if outside && j.o.PBSJob != "" {
+	if outside && j.o.QsubJob != "" {
 		j.tellOutside(errNotAdopted.Error())
 	}
 	if j.o.Job == "" {
@@ -204,7 +204,7 @@ func (j *jobAccess) hopReady(ctx context.Context) (step.Info, error) {
 // tellOutside tells that shells are not part of the job, and what that means for them.
 func (j *jobAccess) tellOutside(why string) {
 	j.tell(noticeOutside, fmt.Sprintf("shells run on %s outside job %s: %s. After a lost connection they are kept for ten minutes only",
-		j.node.names[0], cmp.Or(j.o.Job, j.o.PBSJob), why))
+		j.node.names[0], cmp.Or(j.o.Job, j.o.QsubJob), why))
 }
 
 // outsideReady reports whether there is a login on the node.

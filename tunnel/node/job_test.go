@@ -518,7 +518,7 @@ func TestAPBSJobIsAttachedToWhereTheNodeCan(t *testing.T) {
 		outer, servers := behind(t, tunnel.DefaultLimits())
 		withNodeLogin(f)(servers)
 		told := &notices{}
-		node := outer.node(Options{Names: []string{"inner"}, PBSJob: tt.job, Notice: told.add})
+		node := outer.node(Options{Names: []string{"inner"}, QsubJob: tt.job, Notice: told.add})
 		mustPrint(t, node, "echo ${TUNCTL_INSIDE-none}", "none")
 		if ends := node.Ends(); (ends == nil) != tt.inside || (told.String() == "") != tt.inside || len(f.lines("attached")) > 1 {
 			t.Errorf("%+v: %v; told %q; attached %q", tt, ends, told, f.lines("attached"))

@@ -60,7 +60,7 @@ func TestSlowStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 0)
 		w.node.Close()
-		w.options.Names, w.options.Job, w.options.PBSJob = []string{"refused"}, "7", ""
+		w.options.Names, w.options.Job, w.options.QsubJob = []string{"refused"}, "7", ""
 		w.node = w.login.node(w.options)
 		w.open()
 		w.slow = 20 * time.Second
@@ -138,7 +138,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.options = []Options{
 		{Names: []string{"refused"}, Job: "7"},
 		{Names: []string{"inner"}, Job: "7"},
-		{Names: []string{"inner"}, PBSJob: "7.server"},
+		{Names: []string{"inner"}, QsubJob: "7.server"},
 	}[w.random.IntN(3)]
 	w.options.Records = w
 	w.say("%+v", w.options.Names)

@@ -53,7 +53,7 @@ type Options struct {
 	Job   string   // the Slurm job that runs there; "": srun is not tried
 	// Cluster is the Slurm cluster of the job, if it is another than the host's own.
 	Cluster string
-	PBSJob  string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
+	QsubJob string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
 	// NoResume has what runs inside the job end with the connection to the host.
 	NoResume bool
 	// Notice is given what a person should know about the route into the job, each kind of
@@ -141,14 +141,14 @@ type Record struct {
 	Names   []string `json:"names"` // as in Options
 	Job     string   `json:"job,omitempty"`
 	Cluster string   `json:"cluster,omitempty"`
-	PBSJob  string   `json:"pbsJob,omitempty"`
+	QsubJob  string   `json:"pbsJob,omitempty"`
 	OnHop   bool     `json:"onHop,omitempty"` // it is in a login on the node, not in a job step
 	step.Ticket
 }
 
 // Options are those of the node that the relay is on.
 func (r *Record) Options() Options {
-	return Options{Names: r.Names, Job: r.Job, Cluster: r.Cluster, PBSJob: r.PBSJob}
+	return Options{Names: r.Names, Job: r.Job, Cluster: r.Cluster, QsubJob: r.QsubJob}
 }
 
 // Hold is how long a relay waits for its client at most.
@@ -171,7 +171,7 @@ func (noRecords) Remove(Record, bool) {}
 // record makes the records of relays on the node.
 func (o *Options) record(onHop bool) func(step.Ticket) Record {
 	return func(t step.Ticket) Record {
-		return Record{Names: o.Names, Job: o.Job, Cluster: o.Cluster, PBSJob: o.PBSJob, OnHop: onHop, Ticket: t}
+		return Record{Names: o.Names, Job: o.Job, Cluster: o.Cluster, QsubJob: o.QsubJob, OnHop: onHop, Ticket: t}
 	}
 }
 

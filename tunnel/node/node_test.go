@@ -275,7 +275,7 @@ func TestAPBSNodeWithoutPythonHasTheShellsOfItsSSHD(t *testing.T) {
 				return 0
 			}
 		})
-		node := outer.node(Options{Names: []string{"inner"}, PBSJob: "7"})
+		node := outer.node(Options{Names: []string{"inner"}, QsubJob: "7"})
 		defer node.Close()
 		ch, requests, err := node.OpenChannel(t.Context(), "session", nil)
 		if err != nil {

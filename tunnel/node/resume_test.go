@@ -124,10 +124,10 @@ func TestAShellInsideAJobContinuesAfterTheConnectionWasLost(t *testing.T) {
 
 func TestAShellByALoginOnTheNodeContinuesAfterTheConnectionWasLost(t *testing.T) {
 	for scheduler, o := range map[string]Options{
-		"Slurm that makes logins part of the job": {Job: "7"}, "PBS and Grid Engine": {PBSJob: "7.server"},
+		"Slurm that makes logins part of the job": {Job: "7"}, "PBS and Grid Engine": {QsubJob: "7.server"},
 	} {
 		t.Run(scheduler, func(t *testing.T) {
-			c := newCutJob(t, "", func(all *Options) { all.Names, all.Job, all.PBSJob = []string{"inner"}, o.Job, o.PBSJob })
+			c := newCutJob(t, "", func(all *Options) { all.Names, all.Job, all.QsubJob = []string{"inner"}, o.Job, o.QsubJob })
 			if err := c.Ends(); err != nil {
 				t.Error(err)
 			}
@@ -238,11 +238,11 @@ func TestHeld(t *testing.T) {
 			mustPrint(t, c.Node, "echo $SLURM_JOB_ID", "7")
 		}},
 		{name: "a cut during the login on a node of Slurm", options: Options{Names: []string{"inner"}, Job: "7"}, meet: secondCut((*sshtest.Server).Drop)},
-		{name: "a cut during the login on a node of PBS", options: Options{Names: []string{"inner"}, PBSJob: "7.server"}, meet: secondCut((*sshtest.Server).Drop)},
-		{name: "silence during the login on a node", options: Options{Names: []string{"inner"}, PBSJob: "7.server"}, meet: secondCut(func(s *sshtest.Server) { s.Stall() })},
+		{name: "a cut during the login on a node of PBS", options: Options{Names: []string{"inner"}, QsubJob: "7.server"}, meet: secondCut((*sshtest.Server).Drop)},
+		{name: "silence during the login on a node", options: Options{Names: []string{"inner"}, QsubJob: "7.server"}, meet: secondCut(func(s *sshtest.Server) { s.Stall() })},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCutJob(t, fmt.Sprintf(once, tt.says), func(o *Options) { o.Names, o.Job, o.PBSJob = tt.options.Names, tt.options.Job, tt.options.PBSJob })
+			c := newCutJob(t, fmt.Sprintf(once, tt.says), func(o *Options) { o.Names, o.Job, o.QsubJob = tt.options.Names, tt.options.Job, tt.options.QsubJob })
 			if tt.says != "" {
 				if err := os.WriteFile(filepath.Join(c.dir, "bad"), nil, 0o600); err != nil {
 					t.Fatal(err)

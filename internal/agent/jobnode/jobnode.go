@@ -166,7 +166,7 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	if n.Jobs.HasSteps(ctx) {
 		o.Job, o.Cluster = stepID(job), job.Cluster
 	} else {
-		o.PBSJob = strings.Replace(job.ID, "[]", "["+job.Task+"]", 1) // an array's task has an id of its own
+		o.QsubJob = strings.Replace(job.ID, "[]", "["+job.Task+"]", 1) // an array's task has an id of its own
 	}
 	if ctx.Err() != nil { // the options may be incomplete
 		return nil, ctx.Err()

@@ -18,7 +18,7 @@ type Capture struct {
 }
 
 var (
-	captureHead   = regexp.MustCompile(`(?s)^# cmd: (.*?)  # rc: (\d+)\n`)
+	captureHead   = regexp.MustCompile(`(?s)^# cmd: (.*?)\s+# rc: (\d+)\n`)
 	captureStderr = regexp.MustCompile(`(?m)^# (?:stderr:|--- stderr ---)\n`)
 )
 
@@ -51,7 +51,7 @@ func Captures(t *testing.T, scheduler string) []Capture {
 }
 
 // EnoughRead fails if suspiciously few jobs were read. For a folder with an index, see
-// TestPublicCapturesMatchTheirIndex.
+// CheckSamples.
 func EnoughRead(t *testing.T, scheduler string, read int) {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(os.Getenv("TUNCTL_CAPTURES"), scheduler, sampleIndex))

@@ -56,6 +56,9 @@ func CheckRefusals(t *testing.T, known []sched.RefusalHint, schedulers ...string
 				continue
 			}
 			got := Refused(t, known, row["text"])
+			if strings.Contains(got.Message, "usage:") || strings.Contains(got.Message, ": sbatch: ") || strings.Contains(got.Message, ": qsub: ") {
+				t.Errorf("%s: %q became %q", filepath.Base(file), row["text"], got.Message)
+			}
 			if got.Hint == sched.SiteRuleHint {
 				t.Errorf("%s: %q (%s) is not known", filepath.Base(file), row["text"], row["cause"])
 				continue

@@ -360,7 +360,10 @@ func OnlyText(said string) func(name, want string) (string, bool, bool) {
 	}
 }
 
-// OnlyID compares the id of a job.
-func OnlyID(id string) func(name, want string) (string, bool, bool) {
-	return func(name, want string) (string, bool, bool) { return id, id == want, name == "id" }
+// Facts compares each of the facts that the program read with the same text.
+func Facts(values map[string]string) func(name, want string) (string, bool, bool) {
+	return func(name, want string) (string, bool, bool) {
+		got, read := values[name]
+		return got, got == want, read
+	}
 }

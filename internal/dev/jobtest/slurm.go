@@ -8,10 +8,11 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-// FakeSlurm installs a Slurm of a few lines on the machine: every accepted job is a line
+// NewSlurm returns a machine with a Slurm of a few lines: every accepted job is a line
 // "id script" in ~/submitted, and ~/sbatch changes what sbatch does.
-func FakeSlurm(t *testing.T, m *Machine) {
+func NewSlurm(t *testing.T) *Machine {
 	t.Helper()
+	m := NewMachine(t)
 	m.Program(t, "sbatch", `for script; do :; done
 printf '%s\n' "$*" >>"$HOME/sbatch.words"
 pwd >>"$HOME/sbatch.folder"
@@ -33,12 +34,12 @@ script=$(sed -n "s/^$id //p" "$HOME/submitted")
 echo "JobId=$id JobName=my|job UserId=u(1) GroupId=g(1) MCS_label=N/A JobState=PENDING Reason=Resources Dependency=(null) Restarts=0 ExitCode=0:0 SubmitTime=1794702650 StartTime=Unknown EndTime=Unknown Partition=normal NodeList= Command=$script WorkDir=$HOME StdErr=$HOME/slurm-$id.out StdIn=/dev/null StdOut=$HOME/slurm-$id.out Power="`)
 	m.Program(t, "sacct", `echo "Slurm accounting storage is disabled" >&2; exit 1`)
 	m.Program(t, "scancel", `printf '%s\n' "$1" >>"$HOME/cancelled"`)
+	return m
 }
 
 // Submitted are the jobs that the fake Slurm accepted.
 func Submitted(t *testing.T, m *Machine) []string {
 	t.Helper()
-	m.Write(t, "empty", "")
 	res, err := m.Run(t.Context(), `cat submitted 2>/dev/null || true`, nil)
 	if err != nil {
 		t.Fatal(err)
