@@ -15,7 +15,7 @@ host   = "practice"
 submit = "~/jupyter.sh"
 `
 
-func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
+func TestRemovedSession(t *testing.T) {
 	w := newWorld(t)
 	job := w.up().Job
 	refuses := func(when string) {
@@ -34,16 +34,12 @@ func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
 	}
 	w.edit(renamed)
 	refuses("while it is up")
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
+	w.down(false)
 	refuses("while its job runs")
 	knowsJob("after its down")
 	w.stop()
 	cfg, err := configs.Load(w.paths.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st, err := session.LastKnown(cfg, w.paths.StateFile())
 	if err != nil || len(st.Sessions) != 2 || st.Sessions[0].Name != "lab" || st.Sessions[1].Name != "jupyter" || st.Sessions[1].Job.ID != job.ID {
 		t.Errorf("without an agent: %+v, %v", st.Sessions, err)
@@ -59,30 +55,9 @@ func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
 		t.Errorf("in the config again, it has job %s, not %s", after.Job.ID, job.ID)
 	}
 	w.edit(renamed)
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-		t.Fatal(err)
-	}
+	w.down(true)
 	if s := w.session(); s.Name != "" {
 		t.Errorf("without a job, it is still listed: %+v", s)
 	}
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("%d jobs were submitted", n)
-	}
-}
-
-func TestAFailureKeepsItsCauseInANewAgent(t *testing.T) {
-	w := newWorld(t)
-	w.restart(strings.Replace(config, "~/jupyter.sh", "~/nowhere.sh", 1), nil)
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	before := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
-	w.stop()
-	w.start()
-	after := w.session()
-	if after.State != before.State || after.Cause != before.Cause || after.Hint != before.Hint || after.Code != before.Code {
-		t.Errorf("before %s: %q, after %s: %q", before.State, before.Cause, after.State, after.Cause)
-	}
-	w.edit(config)
-	w.up()
+	w.hasJobs(1)
 }
