@@ -3,6 +3,7 @@ package agent_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -53,6 +54,14 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// isCode checks the code of an error, and some of its message and hint.
+func isCode(t testing.TB, err error, code api.Code, words string) {
+	t.Helper()
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != code || !strings.Contains(e.Message+"\n"+e.Hint, words) {
+		t.Errorf("err = %+v, want %s with %q", err, code, words)
 	}
 }
 

@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -66,24 +65,17 @@ func (w *world) assistantUp() error {
 	return err
 }
 
-func mustFailWith(t *testing.T, err error, code api.Code, words string) {
-	t.Helper()
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != code || !strings.Contains(e.Message+"\n"+e.Hint, words) {
-		t.Errorf("err = %v, want %s with %q", err, code, words)
-	}
-}
-
 func TestAssistant(t *testing.T) {
 	t.Parallel()
 	t.Run("starts nothing without somebody to ask", func(t *testing.T) {
 		w := assistantWorld(t, "8")
-		mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
+		isCode(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
 		w.untouched(0)
 	})
 	t.Run("starts nothing unless the config says how much", func(t *testing.T) {
 		w := newWorld(t)
 		p := w.newPerson(api.AnswersDesktop, "yes")
-		mustFailWith(t, w.assistantUp(), api.CodeConfig, "node_hours")
+		isCode(t, w.assistantUp(), api.CodeConfig, "node_hours")
 		if len(p.asked) > 0 {
 			t.Errorf("the person was asked %q", <-p.asked)
 		}
@@ -92,8 +84,8 @@ func TestAssistant(t *testing.T) {
 	t.Run("is not asked about again soon after a no", func(t *testing.T) {
 		w := assistantWorld(t, "8")
 		p := w.newPerson(api.AnswersDesktop, "no")
-		mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "did not allow it")
-		mustFailWith(t, w.assistantUp(), api.CodeNotReady, "did not agree")
+		isCode(t, w.assistantUp(), api.CodeNeedsPerson, "did not allow it")
+		isCode(t, w.assistantUp(), api.CodeNotReady, "did not agree")
 		if text := <-p.asked; !strings.Contains(text, `calls itself "clippy"`) || !strings.Contains(text, "jupyter") || len(p.asked) > 0 {
 			t.Errorf("asked %q, and %d more", text, len(p.asked))
 		}
@@ -129,7 +121,7 @@ func TestAssistant(t *testing.T) {
 			t.Errorf("asked %+v", q)
 			_ = w.client.Answer(ctx, q.ID, api.Answer{Text: "yes"})
 		})
-		mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
+		isCode(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
 	})
 	t.Run("starts no more than its node-hours a day", func(t *testing.T) {
 		w := assistantWorld(t, "6")
@@ -155,7 +147,7 @@ func TestAssistant(t *testing.T) {
 		if !strings.Contains(s.Cause, "asks for 4 node-hours, and of the 6 that assistants may start a day 2 are left") || len(w.cluster.Jobs()) != 1 {
 			t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
 		}
-		mustFailWith(t, w.assistantUp(), api.CodeSubmit, "2 are left") // the host is up, and tells the size
+		isCode(t, w.assistantUp(), api.CodeSubmit, "2 are left") // the host is up, and tells the size
 		if len(p.asked) > 0 {
 			t.Errorf("the person was asked %q", <-p.asked)
 		}

@@ -17,14 +17,6 @@ import (
 	"tunctl/jobwatch"
 )
 
-func code(err error) api.Code {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		return ""
-	}
-	return e.Code
-}
-
 func TestChoices(t *testing.T) {
 	t.Parallel()
 	t.Run("of an interrupted submission are used to finish it", func(t *testing.T) {
@@ -119,9 +111,7 @@ func TestChoices(t *testing.T) {
 				t.Errorf("%v: %v", with, err)
 			}
 		}
-		if err := w.upWith(api.UpRequest{Session: "db", With: api.Choices{"hours": "2"}}); code(err) != api.CodeUsage {
-			t.Errorf("a session without a job: %v", err)
-		}
+		isCode(t, w.upWith(api.UpRequest{Session: "db", With: api.Choices{"hours": "2"}}), api.CodeUsage, "")
 		if n := w.cluster.Logins(); n != 0 {
 			t.Errorf("%d logins", n)
 		}
@@ -202,9 +192,7 @@ func TestSecondSession(t *testing.T) {
 	t.Run("that cannot be started leaves nothing", func(t *testing.T) {
 		w := newWorld(t)
 		w.edit(config + "[session.other]\nnothing = 1\n")
-		if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); code(err) != api.CodeConfig {
-			t.Errorf("with an invalid config: %v", err)
-		}
+		isCode(t, w.upWith(api.UpRequest{Session: "jupyter", As: "more"}), api.CodeConfig, "")
 		st := w.status()
 		if s, ok := st.Session("more"); ok {
 			t.Errorf("it is listed: %+v", s)
@@ -221,9 +209,7 @@ func TestSecondSession(t *testing.T) {
 		must(t, err)
 		w.write(w.paths.Config, config)
 		w.start()
-		if err := w.upWith(api.UpRequest{Session: "jupyter", As: "more"}); code(err) != api.CodeUsage {
-			t.Errorf("a name that has a job: %v", err)
-		}
+		isCode(t, w.upWith(api.UpRequest{Session: "jupyter", As: "more"}), api.CodeUsage, "")
 	})
 	t.Run("has a job that does not write to the first one's log", func(t *testing.T) {
 		w := newWorld(t)

@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -203,13 +202,4 @@ func TestForward(t *testing.T) {
 			}
 		}
 	})
-}
-
-// isCode checks an error's code and hint.
-func isCode(t testing.TB, err error, code api.Code, hint string) {
-	t.Helper()
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != code || !strings.Contains(e.Hint, hint) {
-		t.Errorf("error %+v; want %s with the hint %q", e, code, hint)
-	}
 }

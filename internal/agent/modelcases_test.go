@@ -58,6 +58,12 @@ func (l *modelLaptop) upWithKeep() {
 	l.mustUp()
 }
 
+// findByName has the job's name in the config.
+func (l *modelLaptop) findByName() {
+	l.m.job = "job = \"nb\"\n"
+	l.reload()
+}
+
 // served has the session's job have served: the jobs of a model run on no node.
 func (l *modelLaptop) served() {
 	l.m.t.Helper()
@@ -156,8 +162,7 @@ func TestUp(t *testing.T) {
 		}
 	})
 	onModel(t, "chooses none of several jobs", func(m *model, l *modelLaptop) {
-		m.job = "job = \"nb\"\n"
-		l.reload()
+		l.findByName()
 		for _, id := range []string{"7", "8"} {
 			m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: id, name: "nb", script: "/home/alice/nb.sh", submitted: time.Now(), start: time.Now(), limit: time.Hour, attached: true})
 		}
@@ -200,8 +205,7 @@ func TestUp(t *testing.T) {
 		}
 	})
 	onModelOf(t, "after a cancel does not use the job that ends", modelPBS{}, func(m *model, l *modelLaptop) {
-		m.job = "job = \"nb\"\n"
-		l.reload()
+		l.findByName()
 		m.cluster.slowEnd = 90 * time.Second
 		l.mustUp()
 		_, err := l.cancelWithin(time.Minute)
@@ -229,9 +233,7 @@ func TestCancel(t *testing.T) {
 		l.mustUp()
 		l.host.unreachable(errNoNetwork)
 		m.sleep(5 * time.Minute)
-		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-		defer stop()
-		_, err := l.agent.server.handleDown(ctx, api.DownRequest{Session: modelSession, Cancel: true})
+		_, err := l.cancelWithin(time.Minute)
 		if e, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(e.Message, "job 101 was not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
 			m.t.Errorf("err = %v", err)
 		}
@@ -247,9 +249,8 @@ func TestCancel(t *testing.T) {
 	onModel(t, "is looked after until the job has ended", func(m *model, l *modelLaptop) {
 		l.mustUp()
 		m.cluster.slowEnd = 90 * time.Second // the down may wait a minute for its turn to ask the scheduler
-		_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+		_, err := l.cancelWithin(15 * time.Minute)
 		must(m.t, err)
-		l.endPermit()
 		if s := l.status(); s.Cause != "job 101 is about to end" {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}
@@ -276,11 +277,9 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	onModel(t, "waits for a job that may appear", func(m *model, l *modelLaptop) {
-		if err := l.agent.Store.Update(modelSession, func(r *state.Session) {
+		must(m.t, l.agent.Store.Update(modelSession, func(r *state.Session) {
 			r.Submissions = state.Submissions{{Tag: "nb-lost", Role: state.RoleJob, Host: "hpc"}}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		ended := make(chan error, 1)
 		go func() {
 			_, err := l.cancelWithin(30 * time.Minute)
@@ -310,8 +309,7 @@ func TestSubmissionInDoubt(t *testing.T) {
 		}
 	})
 	onModel(t, "is not settled by another laptop's job of the same name", func(m *model, l *modelLaptop) {
-		m.job = "job = \"nb\"\n"
-		l.reload()
+		l.findByName()
 		m.cluster.next = []modelSubmit{{name: "times out, and the job comes later", lost: true, appears: 5 * time.Minute}}
 		l.mustUp()
 		m.cluster.jobs = append(m.cluster.jobs, &modelJob{id: "50", name: "nb", script: "/home/alice/.tunctl/nb-other/nb.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour, attached: true})
@@ -364,8 +362,7 @@ func TestLeftBehind(t *testing.T) {
 	} {
 		onModel(t, name, func(m *model, l *modelLaptop) {
 			m.cluster.set(func() { m.cluster.skew, m.cluster.queue, m.cluster.history = skew, time.Hour, false })
-			m.job = "job = \"nb\"\n"
-			l.reload()
+			l.findByName()
 			l.mustUp()
 			m.sleep(5 * time.Minute)
 			l.down(false)
@@ -384,8 +381,7 @@ func TestLeftBehind(t *testing.T) {
 		})
 	}
 	onModel(t, "a job that is cancelled while an up finds it by its name is not used", func(m *model, l *modelLaptop) {
-		m.job = "job = \"nb\"\n"
-		l.reload()
+		l.findByName()
 		l.mustUp()
 		l.down(false)
 		s, err := l.agent.Sessions.Find(modelSession)
@@ -451,9 +447,8 @@ func TestLeftBehind(t *testing.T) {
 		if s := l.status(); s.Job == nil || len(s.Others) != 1 {
 			m.t.Fatalf("job %+v, others %+v", s.Job, s.Others)
 		}
-		_, err := l.agent.server.handleDown(context.Background(), api.DownRequest{Session: modelSession, Cancel: true})
+		_, err := l.cancelWithin(15 * time.Minute)
 		must(m.t, err)
-		l.endPermit()
 		for _, j := range m.cluster.jobs {
 			if j.live(time.Now()) {
 				m.t.Errorf("job %s is left", j.id)

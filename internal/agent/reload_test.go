@@ -142,10 +142,7 @@ func TestConfig(t *testing.T) {
 		before := w.up()
 		w.write(w.paths.Config, config+another+"local = x\n")
 		_, err := w.client.Up(t.Context(), api.UpRequest{Session: "notebook"})
-		e, ok := errors.AsType[*api.Error](err)
-		if !ok || e.Code != api.CodeConfig || !strings.Contains(e.Message, "config.toml:11:9: ") {
-			t.Errorf("up of another session: %v", err)
-		}
+		isCode(t, err, api.CodeConfig, "config.toml:11:9: ")
 		if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
 			t.Errorf("up of the one that is up: %v", err)
 		}

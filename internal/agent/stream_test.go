@@ -106,9 +106,7 @@ func TestStream(t *testing.T) {
 		w.down(false)
 		w.refusesInside(api.SessionDown, api.CodeNotReady, "`tunctl up jupyter` reconnects")
 		_, err := w.client.Stream(t.Context(), api.StreamRequest{Kind: api.StreamGateway, Session: "jupiter"})
-		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnknownSession || !strings.Contains(e.Hint, "jupyter") {
-			t.Errorf("an unknown session: %v", err)
-		}
+		isCode(t, err, api.CodeUnknownSession, "jupyter")
 	})
 	t.Run("into a job that has ended starts no other", func(t *testing.T) {
 		w := newWorld(t)
@@ -185,9 +183,7 @@ func TestStream(t *testing.T) {
 		w := newWorld(t)
 		job := w.up().Job
 		_, err := w.inside(api.StreamRequest{Kind: api.StreamGateway, Node: "cn99"})
-		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUsage || e.Hint != "its nodes: 0 "+job.Node {
-			t.Errorf("err = %v", err)
-		}
+		isCode(t, err, api.CodeUsage, "its nodes: 0 "+job.Node)
 	})
 }
 
@@ -239,10 +235,7 @@ func (w *world) refusesInside(state api.SessionState, code api.Code, hint string
 	before, jobs := w.cluster.Logins(), len(w.cluster.Jobs())
 	for _, kind := range []api.StreamKind{api.StreamGateway, api.StreamSFTP, api.StreamDial} {
 		_, err := w.inside(api.StreamRequest{Kind: kind, Address: "localhost:22"})
-		e, ok := errors.AsType[*api.Error](err)
-		if !ok || e.Code != code || !strings.Contains(e.Hint, hint) {
-			w.t.Errorf("%s while %s: %v", kind, state, err)
-		}
+		isCode(w.t, err, code, hint)
 	}
 	st := w.status()
 	if s, _ := st.Session("jupyter"); s.State != state {

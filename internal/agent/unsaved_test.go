@@ -25,9 +25,8 @@ func TestUnsavedSubmission(t *testing.T) {
 			m.t.Errorf("%s %q, record %+v", s.State, s.Cause, l.submissions())
 		}
 		l.freeDisk()
-		if _, err := l.cancelWithin(30 * time.Minute); err != nil {
-			m.t.Error(err)
-		}
+		_, err := l.cancelWithin(30 * time.Minute)
+		must(m.t, err)
 		l.mustUp()
 		if s := l.status(); s.Job == nil || len(m.cluster.jobs) != 1 {
 			m.t.Errorf("%s %q, %d jobs", s.State, s.Cause, len(m.cluster.jobs))
@@ -65,13 +64,11 @@ func TestDoubtClock(t *testing.T) {
 		m.cluster.next = []modelSubmit{{name: "late", lost: true, appears: 8 * time.Minute}}
 		l.mustUp()
 		// An agent that is started after the clock was set forward has only the times of the file.
-		if err := l.agent.Store.Update(modelSession, func(r *state.Session) {
+		must(t, l.agent.Store.Update(modelSession, func(r *state.Session) {
 			r.Submissions = r.Submissions.Change(r.Submissions[0], func(x *state.Submission) {
 				x.When, x.Missed = x.When.Round(0).Add(-time.Hour), x.When.Round(0).Add(-time.Hour)
 			})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		l.crash()
 		m.sleep(7 * time.Minute)
 		if !l.status().Pending {

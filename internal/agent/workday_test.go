@@ -304,7 +304,7 @@ func TestWorkday(t *testing.T) {
 		g.up()
 		g.until(8, 30)
 		synctest.Wait()
-		if s, _ := statusOf(g).Session("alpha-0"); s.State != api.SessionReady {
+		if s := g.session("alpha-0").Status(); s.State != api.SessionReady {
 			t.Fatalf("%+v", s)
 		}
 		const looks = 100
@@ -394,4 +394,17 @@ func (g *workday) print() {
 		}
 	}
 	_ = w.Flush()
+}
+
+// asked is how often the hosts were used, in any way, so far.
+func (g *workday) asked() int {
+	sum := 0
+	for _, h := range g.hosts {
+		h.mu.Lock()
+		for _, n := range h.uses {
+			sum += n
+		}
+		h.mu.Unlock()
+	}
+	return sum
 }
