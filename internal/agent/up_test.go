@@ -208,8 +208,9 @@ func TestJobEnd(t *testing.T) {
 		"by another is not":             {func(s api.Session) error { return w.cluster.KillJob(s.Job.ID) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			must(t, tt.end(w.up()))
-			if s := w.until("ended", ended); s.Asked != tt.asked {
+			s := w.up()
+			is := func(e api.Event) bool { return e.Session != nil && ended(*e.Session) }
+			if s := w.after(func() error { return tt.end(s) }, is).Session; s.Asked != tt.asked {
 				t.Errorf("asked for: %t, want %t: %s", s.Asked, tt.asked, s.Cause)
 			}
 		})
