@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestNewAgent(t *testing.T) {
 			if s.State != api.SessionDown || s.Job == nil || s.Job.ID != "101" || !strings.Contains(s.Cause, "job 101 was last seen running at ") || !strings.Contains(s.Hint, "--cancel") {
 				m.t.Errorf("%s: %q, hint %q, job %+v", s.State, s.Cause, s.Hint, s.Job)
 			}
-			r := httptest.NewRequest("POST", "/", nil)
+			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.SetPathValue("name", modelSession)
 			if _, err := l.agent.server.handleOpen(r, api.None{}); err == nil { // it makes the session, which stays down
 				m.t.Error("a session that is down has a page")
@@ -90,7 +91,7 @@ func TestAnswer(t *testing.T) {
 		return err
 	}
 	jobs := func(l *modelLaptop) error {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.SetPathValue("host", "hpc")
 		_, err := l.agent.server.handleJobs(r, nil)
 		return err

@@ -124,7 +124,7 @@ func TestServer(t *testing.T) {
 		}
 		w.opens()
 	})
-	t.Run("that refuses the token is said to", func(t *testing.T) {
+	t.Run("that refuses the token is reported", func(t *testing.T) {
 		w := newWorld(t)
 		s := w.idleJob("out.log")
 		_, port := notebook(t, firstToken)
