@@ -39,7 +39,7 @@ DRIVERS     := $(addprefix tunctl/,internal/dev/e2e cmd/tunctl internal/dev/rele
 PLAIN       := $(if $(filter all,$(RACE)),,$(DRIVERS)) $(addprefix tunctl/,internal/action internal/agent/facts internal/agent/jobnode internal/agent/settings internal/agent/submit \
   internal/api internal/autostart internal/cmdline internal/dev/arrows internal/dev/wording internal/doctor internal/editor internal/home internal/posixsh internal/setup \
   internal/suggest jobwatch/detect jobwatch/gridengine jobwatch/pbs jobwatch/sched jobwatch/slurm tunnel/failure tunnel/hostkey tunnel/retry)
-SIMULATED   := ^(TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing|TestAHundredLooksInTenMinutesCostTheHostsNothing|TestAJobInUseIsNotIdle|TestAnIdleJobIsToldOnceUntilItIsUsedAgain|TestNoLinkCostsADownload)$$
+SIMULATED   := ^(TestWorkday|TestIdleDay|TestNoLinkCostsADownload)$$
 
 # Of a release: where it will be found, and who answers for its packages.
 RELEASEFLAGS = $(if $(URL),-url '$(URL)') $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')

@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,7 +18,6 @@ import (
 
 	"tunctl/internal/agent"
 	"tunctl/internal/agent/session"
-	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/wait"
@@ -49,6 +50,21 @@ host   = "practice"
 submit = "~/jupyter.sh"
 `
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isCode checks the code of an error, and some of its message and hint.
+func isCode(t testing.TB, err error, code api.Code, words string) {
+	t.Helper()
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != code || !strings.Contains(e.Message+"\n"+e.Hint, words) {
+		t.Errorf("err = %+v, want %s with %q", err, code, words)
+	}
+}
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	return newWorldOf(t, lab.Slurm)
@@ -67,9 +83,7 @@ func newWorldWith(t testing.TB, o lab.Options) *world {
 	dir := t.TempDir()
 	o.Dir = filepath.Join(dir, "cluster")
 	cluster, err := lab.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := cluster.Close(); err != nil {
 			t.Error(err)
@@ -77,16 +91,14 @@ func newWorldWith(t testing.TB, o lab.Options) *world {
 	})
 	// A test's own folder has too long a name for a socket.
 	run, err := os.MkdirTemp("", "tunctl-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
 	paths := home.Paths{
 		Config: filepath.Join(dir, "config.toml"), State: filepath.Join(dir, "state"),
 		Socket: filepath.Join(run, "agent.sock"), Moved: true,
 	}
 	w := &world{t: t, paths: paths, client: client.New(paths), cluster: cluster}
-	w.write(filepath.Join(cluster.Home(), "jupyter.sh"), lab.JobScript(cluster.Dialect()))
+	w.script(lab.JobScript(cluster.Dialect()))
 	w.write(paths.Config, config)
 	w.start()
 	return w
@@ -94,12 +106,14 @@ func newWorldWith(t testing.TB, o lab.Options) *world {
 
 func (w *world) write(path, text string) {
 	w.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(w.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// script writes the session's job script.
+func (w *world) script(text string) {
+	w.t.Helper()
+	w.write(filepath.Join(w.cluster.Home(), "jupyter.sh"), text)
 }
 
 func (w *world) options() agent.Options {
@@ -114,9 +128,7 @@ func (w *world) options() agent.Options {
 func (w *world) start() {
 	w.t.Helper()
 	a, err := agent.New(w.options())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.agent = a
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -129,31 +141,45 @@ func (w *world) start() {
 		served <- nil
 	}
 	w.t.Cleanup(func() { w.stop() })
-	if _, err := w.client.Ensure(ctx, func(context.Context) (<-chan error, error) { return nil, nil }); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err = w.client.Ensure(ctx, func(context.Context) (<-chan error, error) { return nil, nil })
+	must(w.t, err)
+}
+
+// restart has the agent start anew, with another config and limits.
+func (w *world) restart(config string, limits func(*session.Limits)) {
+	w.t.Helper()
+	w.stop()
+	w.write(w.paths.Config, config)
+	w.limits = limits
+	w.start()
+}
+
+// watch shows see each event until it returns true, and reports whether it did.
+func (w *world) watch(see func(api.Event) bool) bool {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	seen := false
+	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
+		if seen = seen || see(e); seen {
+			cancel()
+		}
+	})
+	return seen
 }
 
 // until waits for the session to be as wanted.
 func (w *world) until(what string, want func(api.Session) bool) api.Session {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-	defer cancel()
 	var last api.Session
-	seen := false
-	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
+	seen := w.watch(func(e api.Event) bool {
 		switch {
-		case seen:
-			return
 		case e.Status != nil:
 			last, _ = e.Status.Session("jupyter")
 		case e.Session != nil:
 			last = *e.Session
 		}
-		if want(last) {
-			seen = true
-			cancel()
-		}
+		return want(last)
 	})
 	if !seen {
 		w.t.Fatalf("the session was never %s; last: %+v", what, last)
@@ -163,219 +189,164 @@ func (w *world) until(what string, want func(api.Session) bool) api.Session {
 
 func (w *world) up() api.Session {
 	w.t.Helper()
-	if _, err := w.client.Up(w.t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.bringUp()
 	return w.until("ready", ready)
 }
 
-func ready(s api.Session) bool { return s.State == api.SessionReady }
+// bringUp is an up that does not wait.
+func (w *world) bringUp() {
+	w.t.Helper()
+	must(w.t, w.upWith(api.UpRequest{Session: "jupyter"}))
+}
 
-// fetch gets the session's page as a browser would.
-func (w *world) fetch() int {
+func (w *world) upWith(req api.UpRequest) error {
+	_, err := w.client.Up(w.t.Context(), req)
+	return err
+}
+
+func (w *world) down(cancel bool) {
+	w.t.Helper()
+	_, err := w.client.Down(w.t.Context(), api.DownRequest{Session: "jupyter", Cancel: cancel})
+	must(w.t, err)
+}
+
+func (w *world) login(host string) {
+	w.t.Helper()
+	_, err := w.client.Login(w.t.Context(), host)
+	must(w.t, err)
+}
+
+func (w *world) status() api.Status {
+	w.t.Helper()
+	st, err := w.client.Status(w.t.Context())
+	must(w.t, err)
+	return st
+}
+
+func (w *world) session() api.Session {
+	w.t.Helper()
+	st := w.status()
+	s, _ := st.Session("jupyter")
+	return s
+}
+
+// hasJobs checks how many jobs were submitted.
+func (w *world) hasJobs(n int) {
+	w.t.Helper()
+	if jobs := w.cluster.Jobs(); len(jobs) != n {
+		w.t.Errorf("%d jobs were submitted, want %d: %s", len(jobs), n, states(jobs))
+	}
+}
+
+func states(jobs []lab.Job) string {
+	var list []string
+	for _, j := range jobs {
+		list = append(list, j.State)
+	}
+	return strings.Join(list, " ")
+}
+
+func failed(s api.Session) bool { return s.State == api.SessionFailed }
+func ended(s api.Session) bool  { return s.State == api.SessionEnded }
+func ready(s api.Session) bool  { return s.State == api.SessionReady }
+
+// opens checks that the session's page opens in a browser.
+func (w *world) opens() {
 	w.t.Helper()
 	page, err := w.client.Page(w.t.Context(), "jupyter")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	browser := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := browser.Get(page.URL)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	return res.StatusCode
-}
-
-func TestALostLinkComesBackAtTheSameAddress(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	if code := w.fetch(); code != http.StatusOK {
-		t.Fatalf("the page answers %d", code)
-	}
-	w.cluster.DropAll()
-	if code := w.fetch(); code != http.StatusOK { // it waits for the link
-		t.Errorf("the page answers %d after the link came back", code)
-	}
-	after := w.until("ready", ready)
-	if after.Local != before.Local || after.Job.ID != before.Job.ID {
-		t.Errorf("before %s job %s, after %s job %s", before.Local, before.Job.ID, after.Local, after.Job.ID)
+	must(w.t, err)
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		w.t.Errorf("the page answers %d", res.StatusCode)
 	}
 }
 
-func TestAFrozenHostIsFoundOutAndOutlived(t *testing.T) {
-	w := newWorld(t)
-	w.up()
-	w.cluster.Pause()
-	w.until("reconnecting", func(s api.Session) bool { return s.State == api.SessionReconnecting })
-	w.cluster.Resume()
-	w.until("ready", ready)
-	if code := w.fetch(); code != http.StatusOK {
-		t.Errorf("the page answers %d", code)
-	}
-}
-
-func TestARequeuedJobIsFollowedToItsNewNode(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	if err := w.cluster.Requeue(before.Job.ID); err != nil {
-		t.Fatal(err)
-	}
-	after := w.until("ready elsewhere", func(s api.Session) bool { return ready(s) && s.Job.Node != before.Job.Node })
-	if after.Local != before.Local {
-		t.Errorf("the local address moved from %s to %s", before.Local, after.Local)
-	}
-	if after.Endpoint.Host != after.Job.Node {
-		t.Errorf("the forward goes to %s, the job is on %s", after.Endpoint.Host, after.Job.Node)
-	}
-	if code := w.fetch(); code != http.StatusOK {
-		t.Errorf("the page answers %d", code)
-	}
-}
-
-func TestANewAgentAdoptsAndSubmitsNothing(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	w.stop()
-	w.start()
-	after := w.until("ready", ready)
-	if after.Job.ID != before.Job.ID || after.Local != before.Local {
-		t.Errorf("before %s at %s, after %s at %s", before.Job.ID, before.Local, after.Job.ID, after.Local)
-	}
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("%d jobs were submitted", n)
-	}
-	w.stop()
-	if err := w.cluster.KillJob(before.Job.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("%d jobs were submitted", n)
-	}
-}
-
-func TestASecondAgentFindsTheFirst(t *testing.T) {
-	w := newWorld(t)
-	second, err := agent.New(w.options())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Serve(t.Context()); !errors.Is(err, socket.ErrRunning) {
-		t.Errorf("err = %v, want ErrRunning", err)
-	}
-	if _, err := w.client.Status(t.Context()); err != nil {
-		t.Errorf("the first agent no longer answers: %v", err)
-	}
-}
-
-func TestAStaleSocketIsReplaced(t *testing.T) {
-	w := newWorld(t)
-	w.stop()
-	l, err := net.Listen("unix", w.paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	if _, err := w.client.Status(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestWhatABrowserSendsIsRefused(t *testing.T) {
-	w := newWorld(t)
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", w.paths.Socket)
-		},
-		DisableKeepAlives: true,
-	}
-	for name, change := range map[string]func(*http.Request){
-		"another host": func(r *http.Request) { r.Host = "localhost:8888" },
-		"an origin":    func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://tunctl/v1/status", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		change(req)
-		res, err := transport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %s", name, res.Status)
-		}
-	}
-}
-
-func TestTheSocketIsPrivate(t *testing.T) {
-	w := newWorld(t)
-	for path, want := range map[string]os.FileMode{w.paths.Socket: 0o600, filepath.Dir(w.paths.Socket): 0o700} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has mode %o, want %o", path, got, want)
-		}
-	}
-}
-
-func TestABrokenConfigLeavesTheLastGoodOne(t *testing.T) {
-	w := newWorld(t)
-	w.write(w.paths.Config, "[session.jupyter]\nhost = \"practice\"\nlocall = 1\n")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var problem *api.Problem
-	_ = w.client.Watch(ctx, api.AnswersNone, "", func(api.Event) { // it ends by our cancel
-		if st, err := w.client.Status(ctx); err == nil && st.Config != nil {
-			problem = st.Config
-			cancel()
+func TestConnection(t *testing.T) {
+	t.Parallel()
+	t.Run("is back at the same address after a loss", func(t *testing.T) {
+		w := newWorld(t)
+		before := w.up()
+		w.opens()
+		w.cluster.DropAll()
+		w.opens() // it waits for the link
+		after := w.until("ready", ready)
+		if after.Local != before.Local || after.Job.ID != before.Job.ID {
+			t.Errorf("before %s job %s, after %s job %s", before.Local, before.Job.ID, after.Local, after.Job.ID)
 		}
 	})
-	if problem == nil || !strings.Contains(problem.Message, "locall") {
-		t.Fatalf("problem = %+v", problem)
-	}
-	st, err := w.client.Status(t.Context())
-	if _, listed := st.Session("jupyter"); err != nil || !listed {
-		t.Errorf("%+v, %v", st.Sessions, err)
-	}
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err == nil || !strings.Contains(err.Error(), "config.toml:3:1: ") {
-		t.Errorf("up: %v", err)
-	}
-	w.write(w.paths.Config, config)
-	w.up()
+	t.Run("is replaced when the host freezes", func(t *testing.T) {
+		w := newWorld(t)
+		w.up()
+		w.cluster.Pause()
+		w.until("reconnecting", func(s api.Session) bool { return s.State == api.SessionReconnecting })
+		w.cluster.Resume()
+		w.until("ready", ready)
+		w.opens()
+	})
 }
 
-func TestTheWorldIsToldOfNoToken(t *testing.T) {
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	t.Run("adopts the job and submits nothing", func(t *testing.T) {
+		w := newWorld(t)
+		before := w.up()
+		w.stop()
+		w.start()
+		after := w.until("ready", ready)
+		if after.Job.ID != before.Job.ID || after.Local != before.Local {
+			t.Errorf("before %s at %s, after %s at %s", before.Job.ID, before.Local, after.Job.ID, after.Local)
+		}
+		w.hasJobs(1)
+		w.stop()
+		must(t, w.cluster.KillJob(before.Job.ID))
+		w.start()
+		w.until("ended", ended)
+		w.hasJobs(1)
+	})
+	t.Run("opens the port before the agent answers or connects", func(t *testing.T) {
+		w := newWorld(t)
+		before := w.up()
+		must(t, w.cluster.Refuse(true)) // no login for now
+		w.stop()
+		w.start()
+		conn, err := net.Dial("tcp", before.Local) // at once, without another try
+		must(t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = fmt.Fprintf(conn, "GET /api HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", before.Local)
+		must(t, err)
+		w.until("reconnecting", func(s api.Session) bool {
+			return s.State == api.SessionReconnecting && s.Local == before.Local
+		})
+		must(t, w.cluster.Refuse(false))
+		w.until("ready", ready)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil) // it waited, as after a lost connection
+		must(t, err)
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("the page answers %d", res.StatusCode)
+		}
+	})
+}
+
+func TestToken(t *testing.T) {
 	w := newWorld(t)
 	w.up()
 	page, err := w.client.Page(t.Context(), "jupyter")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, token, ok := strings.Cut(page.URL, "token=")
 	if !ok {
 		t.Fatalf("the page's address has no token: %s", page.URL)
 	}
 	state, err := os.ReadFile(w.paths.StateFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(state), token) {
 		t.Error("the state file has the token")
 	}
 	var log strings.Builder
-	if err := w.client.Log(t.Context(), api.LogQuery{Session: "jupyter"}, func(c api.LogChunk) { log.WriteString(c.Text) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.client.Log(t.Context(), api.LogQuery{Session: "jupyter"}, func(c api.LogChunk) { log.WriteString(c.Text) }))
 	if strings.Contains(log.String(), token) || !strings.Contains(log.String(), "•••") {
 		t.Errorf("the log as shown:\n%s", log.String())
 	}

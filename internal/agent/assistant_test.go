@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +19,21 @@ type person struct {
 // newPerson watches as a desktop or a terminal does, and answers every question.
 func (w *world) newPerson(answers api.Answers, says string) *person {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.t.Context())
 	c := client.New(w.paths)
 	p := &person{asked: make(chan string, 10)}
+	w.onPrompt(c, answers, func(ctx context.Context, q *api.Prompt) {
+		p.asked <- q.Text
+		if err := c.Answer(ctx, q.ID, api.Answer{Text: says}); err != nil && ctx.Err() == nil { // the test may end before the response
+			w.t.Error(err)
+		}
+	})
+	return p
+}
+
+// onPrompt has a client watch for questions until the end of the test.
+func (w *world) onPrompt(c *client.Client, answers api.Answers, see func(context.Context, *api.Prompt)) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
 	watching, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -32,23 +43,19 @@ func (w *world) newPerson(answers api.Answers, says string) *person {
 			case api.EventStatus:
 				ready()
 			case api.EventPrompt:
-				p.asked <- e.Prompt.Text
-				if err := c.Answer(ctx, e.Prompt.ID, api.Answer{Text: says}); err != nil && ctx.Err() == nil { // the test may end before the response
-					w.t.Error(err)
-				}
+				see(ctx, e.Prompt)
 			}
 		})
 	}()
 	<-watching
 	w.t.Cleanup(func() { cancel(); <-done })
-	return p
 }
 
 // assistantWorld has a job of four node-hours, and assistants that may start so many.
 func assistantWorld(t *testing.T, nodeHours string) *world {
 	w := newWorld(t)
 	script := strings.Replace(lab.JobScript(lab.Slurm), "\n", "\n#SBATCH --nodes=2 --time=02:00:00\n", 1)
-	w.write(w.cluster.Home()+"/jupyter.sh", script)
+	w.script(script)
 	w.write(w.paths.Config, config+"\n[mcp]\nnode_hours = "+nodeHours+"\n")
 	return w
 }
@@ -58,181 +65,116 @@ func (w *world) assistantUp() error {
 	return err
 }
 
-func mustFailWith(t *testing.T, err error, code api.Code, words string) {
-	t.Helper()
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != code || !strings.Contains(e.Message+"\n"+e.Hint, words) {
-		t.Errorf("err = %v, want %s with %q", err, code, words)
-	}
-}
-
-func TestAnAssistantStartsNothingWithoutSomebodyToAsk(t *testing.T) {
-	w := assistantWorld(t, "8")
-	mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
-	w.untouched(0)
-}
-
-func TestAnAssistantStartsNothingUnlessTheConfigSaysHowMuch(t *testing.T) {
-	w := newWorld(t)
-	p := w.newPerson(api.AnswersDesktop, "yes")
-	mustFailWith(t, w.assistantUp(), api.CodeConfig, "node_hours")
-	if len(p.asked) > 0 {
-		t.Errorf("the person was asked %q", <-p.asked)
-	}
-	w.untouched(0)
-}
-
-func TestAPersonsNoIsFinalForAWhile(t *testing.T) {
-	w := assistantWorld(t, "8")
-	p := w.newPerson(api.AnswersDesktop, "no")
-	mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "did not allow it")
-	mustFailWith(t, w.assistantUp(), api.CodeNotReady, "did not agree")
-	if text := <-p.asked; !strings.Contains(text, `calls itself "clippy"`) || !strings.Contains(text, "jupyter") || len(p.asked) > 0 {
-		t.Errorf("asked %q, and %d more", text, len(p.asked))
-	}
-	w.untouched(0)
-}
-
-// TestAQuestionOutlivesTheRequestThatCausedIt has an assistant whose client gives up before the
-// person answers, as many do after a minute.
-func TestAQuestionOutlivesTheRequestThatCausedIt(t *testing.T) {
-	w := assistantWorld(t, "8")
-	asking, giveUp := context.WithCancel(t.Context())
-	watching, stop := context.WithCancel(t.Context())
-	started, done, prompts := make(chan struct{}), make(chan struct{}), make(chan string, 10)
-	go func() {
-		defer close(done)
-		ready := sync.OnceFunc(func() { close(started) })
-		_ = client.New(w.paths).Watch(watching, api.AnswersDesktop, "", func(e api.Event) {
-			switch e.Type {
-			case api.EventStatus:
-				ready()
-			case api.EventPrompt:
-				giveUp()
-				prompts <- e.Prompt.ID
-			}
+func TestAssistant(t *testing.T) {
+	t.Parallel()
+	t.Run("starts nothing without somebody to ask", func(t *testing.T) {
+		w := assistantWorld(t, "8")
+		isCode(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
+		w.untouched(0)
+	})
+	t.Run("starts nothing unless the config says how much", func(t *testing.T) {
+		w := newWorld(t)
+		p := w.newPerson(api.AnswersDesktop, "yes")
+		isCode(t, w.assistantUp(), api.CodeConfig, "node_hours")
+		if len(p.asked) > 0 {
+			t.Errorf("the person was asked %q", <-p.asked)
+		}
+		w.untouched(0)
+	})
+	t.Run("is not asked about again soon after a no", func(t *testing.T) {
+		w := assistantWorld(t, "8")
+		p := w.newPerson(api.AnswersDesktop, "no")
+		isCode(t, w.assistantUp(), api.CodeNeedsPerson, "did not allow it")
+		isCode(t, w.assistantUp(), api.CodeNotReady, "did not agree")
+		if text := <-p.asked; !strings.Contains(text, `calls itself "clippy"`) || !strings.Contains(text, "jupyter") || len(p.asked) > 0 {
+			t.Errorf("asked %q, and %d more", text, len(p.asked))
+		}
+		w.untouched(0)
+	})
+	// Many clients of assistants give up after a minute.
+	t.Run("may give up before the user answers", func(t *testing.T) {
+		w := assistantWorld(t, "8")
+		asking, giveUp := context.WithCancel(t.Context())
+		prompts := make(chan string, 10)
+		w.onPrompt(client.New(w.paths), api.AnswersDesktop, func(_ context.Context, q *api.Prompt) {
+			giveUp()
+			prompts <- q.ID
 		})
-	}()
-	defer func() { stop(); <-done }()
-	<-started
-	req := api.AssistantRequest{Assistant: "clippy", Session: "jupyter"}
-	if _, err := w.client.AssistantUp(asking, req); err == nil {
-		t.Fatal("it was allowed")
-	}
-	_, err := w.client.AssistantDown(t.Context(), api.AssistantRequest{Assistant: "clippy", Session: "jupyter", Cancel: true})
-	if err != nil {
-		t.Errorf("what is down and has no job needs nobody's yes: %v", err)
-	}
-	if err := w.client.Answer(t.Context(), <-prompts, api.Answer{Text: "yes"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.assistantUp(); err != nil {
-		t.Fatal(err)
-	}
-	w.until("ready", ready)
-	if len(prompts) > 0 {
-		t.Error("the person was asked twice")
-	}
-}
-
-// TestNobodyApprovesTheirOwnRequest has an assistant that also passes for a desktop.
-func TestNobodyApprovesTheirOwnRequest(t *testing.T) {
-	w := assistantWorld(t, "8")
-	ctx, cancel := context.WithCancel(t.Context())
-	watching, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ready := sync.OnceFunc(func() { close(watching) })
-		_ = w.client.Watch(ctx, api.AnswersDesktop, "", func(e api.Event) {
-			switch e.Type {
-			case api.EventStatus:
-				ready()
-			case api.EventPrompt:
-				t.Errorf("asked %+v", e.Prompt)
-				_ = w.client.Answer(ctx, e.Prompt.ID, api.Answer{Text: "yes"})
-			}
+		req := api.AssistantRequest{Assistant: "clippy", Session: "jupyter"}
+		if _, err := w.client.AssistantUp(asking, req); err == nil {
+			t.Fatal("it was allowed")
+		}
+		_, err := w.client.AssistantDown(t.Context(), api.AssistantRequest{Assistant: "clippy", Session: "jupyter", Cancel: true})
+		if err != nil {
+			t.Errorf("what is down and has no job needs nobody's yes: %v", err)
+		}
+		must(t, w.client.Answer(t.Context(), <-prompts, api.Answer{Text: "yes"}))
+		must(t, w.assistantUp())
+		w.until("ready", ready)
+		if len(prompts) > 0 {
+			t.Error("the person was asked twice")
+		}
+	})
+	t.Run("does not approve its own request", func(t *testing.T) {
+		w := assistantWorld(t, "8")
+		w.onPrompt(w.client, api.AnswersDesktop, func(ctx context.Context, q *api.Prompt) { // it passes for a desktop, too
+			t.Errorf("asked %+v", q)
+			_ = w.client.Answer(ctx, q.ID, api.Answer{Text: "yes"})
 		})
-	}()
-	<-watching
-	mustFailWith(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
-	cancel()
-	<-done
-}
-
-func TestAssistantsStartNoMoreThanTheirNodeHoursADay(t *testing.T) {
-	w := assistantWorld(t, "6")
-	p := w.newPerson(api.AnswersApproval, "yes")
-	if err := w.assistantUp(); err != nil {
-		t.Fatal(err)
-	}
-	w.until("ready", ready)
-	if text := <-p.asked; !strings.Contains(text, "may ask for 6 node-hours") {
-		t.Errorf("asked %q", text)
-	}
-	if _, err := w.client.AssistantDown(t.Context(), api.AssistantRequest{Assistant: "clippy", Session: "jupyter", Cancel: true}); err != nil {
-		t.Fatal(err)
-	}
-	if text := <-p.asked; !strings.Contains(text, "END ITS JOB") {
-		t.Errorf("asked %q", text)
-	}
-	w.stop() // what was started today outlives the agent
-	w.start()
-	p = w.newPerson(api.AnswersApproval, "yes")
-	if err := w.assistantUp(); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("refused", func(s api.Session) bool { return s.State == api.SessionFailed })
-	if text := <-p.asked; !strings.Contains(text, "may ask for 2 node-hours") {
-		t.Errorf("asked %q", text)
-	}
-	if !strings.Contains(s.Cause, "asks for 4 node-hours, and of the 6 that assistants may start a day 2 are left") || len(w.cluster.Jobs()) != 1 {
-		t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
-	}
-	mustFailWith(t, w.assistantUp(), api.CodeSubmit, "2 are left") // the host is up, and tells the size
-	if len(p.asked) > 0 {
-		t.Errorf("the person was asked %q", <-p.asked)
-	}
-	w.up() // a person may
-}
-
-func TestAnAssistantStartsNoJobWithoutATimeLimit(t *testing.T) {
-	w := assistantWorld(t, "8")
-	w.write(w.cluster.Home()+"/jupyter.sh", "#!/bin/sh\nsleep 600\n")
-	w.newPerson(api.AnswersDesktop, "yes")
-	if err := w.assistantUp(); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("refused", func(s api.Session) bool { return s.State == api.SessionFailed })
-	if !strings.Contains(s.Cause, "does not say how long it runs") || len(w.cluster.Jobs()) > 0 {
-		t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
-	}
-}
-
-func TestEveryJobOfAnArrayCountsForAssistants(t *testing.T) {
-	w := assistantWorld(t, "8")
-	w.write(w.cluster.Home()+"/jupyter.sh", strings.Replace(lab.JobScript(lab.Slurm), "\n", "\n#SBATCH --time=02:00:00 --array=1-100\n", 1))
-	w.newPerson(api.AnswersDesktop, "yes")
-	if err := w.assistantUp(); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("refused", func(s api.Session) bool { return s.State == api.SessionFailed })
-	if !strings.Contains(s.Cause, "asks for 200 node-hours") || len(w.cluster.Jobs()) > 0 {
-		t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
-	}
-}
-
-func TestNoJobFollowsOneThatAnAssistantStarted(t *testing.T) {
-	w := assistantWorld(t, "8")
-	w.write(w.paths.Config, config+"keep = true\n\n[mcp]\nnode_hours = 8\n")
-	w.newPerson(api.AnswersDesktop, "yes")
-	if err := w.assistantUp(); err != nil {
-		t.Fatal(err)
-	}
-	job := w.until("ready", ready).Job.ID
-	if err := w.cluster.TimeOut(job); err != nil {
-		t.Fatal(err)
-	}
-	w.until("over", func(s api.Session) bool { return s.State == api.SessionEnded })
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("%d jobs", n)
-	}
+		isCode(t, w.assistantUp(), api.CodeNeedsPerson, "nobody to ask")
+	})
+	t.Run("starts no more than its node-hours a day", func(t *testing.T) {
+		w := assistantWorld(t, "6")
+		p := w.newPerson(api.AnswersApproval, "yes")
+		must(t, w.assistantUp())
+		w.until("ready", ready)
+		if text := <-p.asked; !strings.Contains(text, "may ask for 6 node-hours") {
+			t.Errorf("asked %q", text)
+		}
+		_, err := w.client.AssistantDown(t.Context(), api.AssistantRequest{Assistant: "clippy", Session: "jupyter", Cancel: true})
+		must(t, err)
+		if text := <-p.asked; !strings.Contains(text, "END ITS JOB") {
+			t.Errorf("asked %q", text)
+		}
+		w.stop() // what was started today outlives the agent
+		w.start()
+		p = w.newPerson(api.AnswersApproval, "yes")
+		must(t, w.assistantUp())
+		s := w.until("refused", failed)
+		if text := <-p.asked; !strings.Contains(text, "may ask for 2 node-hours") {
+			t.Errorf("asked %q", text)
+		}
+		if !strings.Contains(s.Cause, "asks for 4 node-hours, and of the 6 that assistants may start a day 2 are left") || len(w.cluster.Jobs()) != 1 {
+			t.Errorf("%d jobs, %s (%s)", len(w.cluster.Jobs()), s.Cause, s.Hint)
+		}
+		isCode(t, w.assistantUp(), api.CodeSubmit, "2 are left") // the host is up, and tells the size
+		if len(p.asked) > 0 {
+			t.Errorf("the person was asked %q", <-p.asked)
+		}
+		w.up() // a person may
+	})
+	t.Run("starts no job that is too large", func(t *testing.T) {
+		for want, options := range map[string]string{"does not say how long it runs": "", "asks for 200 node-hours": "#SBATCH --time=02:00:00 --array=1-100\n"} {
+			t.Run(want, func(t *testing.T) {
+				w := assistantWorld(t, "8")
+				w.script("#!/bin/sh\n" + options + "sleep 600\n")
+				w.newPerson(api.AnswersDesktop, "yes")
+				must(t, w.assistantUp())
+				if s := w.until("refused", failed); !strings.Contains(s.Cause, want) {
+					t.Errorf("%s (%s)", s.Cause, s.Hint)
+				}
+				w.hasJobs(0)
+			})
+		}
+	})
+	t.Run("starts one job, which none follows", func(t *testing.T) {
+		w := assistantWorld(t, "8")
+		w.write(w.paths.Config, config+"keep = true\n\n[mcp]\nnode_hours = 8\n")
+		w.newPerson(api.AnswersDesktop, "yes")
+		must(t, w.assistantUp())
+		job := w.until("ready", ready).Job.ID
+		must(t, w.cluster.TimeOut(job))
+		w.until("over", ended)
+		w.hasJobs(1)
+	})
 }

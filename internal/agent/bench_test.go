@@ -20,7 +20,7 @@ func BenchmarkLineToReady(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := newWorld(b)
 			w.restart(config, func(l *session.Limits) { l.Jobs.LogFirst, l.Jobs.Jitter = every, 0 })
-			_, port := notebook(b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+			_, port := notebook(b, firstToken)
 			var total time.Duration
 			round := 0
 			for b.Loop() {
@@ -28,12 +28,11 @@ func BenchmarkLineToReady(b *testing.B) {
 				<-time.After(every * time.Duration(round%4) / 4) // at any moment between two reads
 				round++
 				began := time.Now()
-				w.appendTo("out."+s.Job.ID+".log", announcement(s.Job.Node, port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
+				w.appendTo("out."+s.Job.ID+".log", announcement(s.Job.Node, port, firstToken))
 				w.until("ready", ready)
 				total += time.Since(began)
-				if _, err := w.client.Down(b.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := w.client.Down(b.Context(), api.DownRequest{Session: "jupyter", Cancel: true})
+				must(b, err)
 			}
 			b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "ms/line-to-ready")
 			b.ReportMetric(0, "ns/op") // says nothing: it has the job's queue in it

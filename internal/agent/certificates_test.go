@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func TestACertificateThatEndsSoonIsToldOnce(t *testing.T) {
+func TestCertificate(t *testing.T) {
 	a := newAgent(t, "")
 	heard := a.Hub.Subscribe("", api.AnswersNone)
 	ends := time.Now().Add(30 * time.Minute)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 )
 
@@ -61,122 +59,44 @@ func TestMissingJob(t *testing.T) {
 		"is replaced by the next up after two looks":    {wrong: empty, after: "up", takes: time.Hour, gone: true},
 		"is over after two looks while nobody looks up": {wrong: empty, takes: time.Hour, gone: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withModel(t, func(m *model, l *modelLaptop) {
-				t := m.t
-				m.cluster.limit, m.misled = 10*time.Hour, tt.takes == time.Hour
-				l.mustUp()
-				m.sleep(5 * time.Minute)
-				wrong := time.Now().Add(tt.takes)
-				if tt.after != "" {
-					l.down(false)
+		onModel(t, name, func(m *model, l *modelLaptop) {
+			t := m.t
+			m.cluster.limit, m.misled = 10*time.Hour, tt.takes == time.Hour
+			l.mustUp()
+			m.sleep(5 * time.Minute)
+			wrong := time.Now().Add(tt.takes)
+			if tt.after != "" {
+				l.down(false)
+			}
+			l.interpose(func(script string) (string, string, int, bool) {
+				if time.Now().After(wrong) {
+					return "", "", 0, false
 				}
-				l.interpose(func(script string) (string, string, int, bool) {
-					if time.Now().After(wrong) {
-						return "", "", 0, false
-					}
-					return tt.wrong(script)
-				})
-				switch tt.after {
-				case "up":
-					l.up()
-				case "down --cancel":
-					l.down(true)
-				}
-				m.sleep(15 * time.Minute)
-				first := m.cluster.jobs[0]
-				s := l.status()
-				if !tt.gone && (s.Job == nil || s.Job.ID != first.id || s.Job.State.Ended() || len(m.cluster.jobs) != 1) {
-					t.Errorf("%d jobs; shown %s: %q, job %+v", len(m.cluster.jobs), s.State, s.Cause, s.Job)
-				}
-				if tt.gone && s.Job != nil && s.Job.ID == first.id && !s.Job.State.Ended() || tt.after == "up" && tt.gone != (len(m.cluster.jobs) == 2) {
-					t.Errorf("%d jobs; shown %s: %q, job %+v", len(m.cluster.jobs), s.State, s.Cause, s.Job)
-				}
-				if tt.after == "down --cancel" && first.live(time.Now()) {
-					t.Error("it still runs")
-				}
-				if tt.takes == time.Hour { // nobody can know of a job that the scheduler denies for an hour
-					m.cluster.end(first, "COMPLETED", l)
-				}
+				return tt.wrong(script)
 			})
+			switch tt.after {
+			case "up":
+				l.up()
+			case "down --cancel":
+				l.down(true)
+			}
+			m.sleep(15 * time.Minute)
+			first := m.cluster.jobs[0]
+			s := l.status()
+			if !tt.gone && (s.Job == nil || s.Job.ID != first.id || s.Job.State.Ended() || len(m.cluster.jobs) != 1) {
+				t.Errorf("%d jobs; shown %s: %q, job %+v", len(m.cluster.jobs), s.State, s.Cause, s.Job)
+			}
+			if tt.gone && s.Job != nil && s.Job.ID == first.id && !s.Job.State.Ended() || tt.after == "up" && tt.gone != (len(m.cluster.jobs) == 2) {
+				t.Errorf("%d jobs; shown %s: %q, job %+v", len(m.cluster.jobs), s.State, s.Cause, s.Job)
+			}
+			if tt.after == "down --cancel" && first.live(time.Now()) {
+				t.Error("it still runs")
+			}
+			if tt.takes == time.Hour { // nobody can know of a job that the scheduler denies for an hour
+				m.cluster.end(first, "COMPLETED", l)
+			}
 		})
 	}
-}
-
-func TestKeep(t *testing.T) {
-	t.Run("submits nothing without a written tag", func(t *testing.T) {
-		withModel(t, func(m *model, l *modelLaptop) {
-			t := m.t
-			l.keep = true
-			l.writeConfig()
-			l.agent.Reload()
-			l.mustUp()
-			away := l.paths.State + ".away"
-			if err := os.Rename(l.paths.State, away); err != nil {
-				t.Fatal(err)
-			}
-			m.write(l.paths.State, "") // a file: each write fails, as on a full disk
-			m.sleep(time.Until(m.cluster.jobs[0].start.Add(48 * time.Minute)))
-			if n := len(m.cluster.jobs); n != 1 {
-				t.Errorf("%d jobs", n)
-			}
-			if err := os.Remove(l.paths.State); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(away, l.paths.State); err != nil {
-				t.Fatal(err)
-			}
-			m.sleep(2 * time.Minute)
-			raw, err := os.ReadFile(l.paths.StateFile())
-			if n := len(m.cluster.jobs); n != 2 || err != nil || !strings.Contains(string(raw), m.cluster.jobs[1].tag.tag) {
-				t.Errorf("%d jobs once there is room; %v, %s", n, err, raw)
-			}
-		})
-	})
-	t.Run("submits once the server is back", func(t *testing.T) {
-		withModelOf(t, modelPBS{}, func(m *model, l *modelLaptop) {
-			t := m.t
-			l.keep = true
-			l.writeConfig()
-			l.agent.Reload()
-			l.mustUp()
-			back := m.cluster.jobs[0].start.Add(50 * time.Minute)
-			l.interpose(func(script string) (string, string, int, bool) {
-				return "", "Connection refused\nqsub: cannot connect to server pbs (errno=15010)", 12, time.Now().Before(back) && strings.Contains(script, "tunctl_dir=$tunctl_root/")
-			})
-			m.sleep(time.Until(back))
-			if n := len(m.cluster.jobs); n != 1 {
-				t.Errorf("%d jobs", n)
-			}
-			m.sleep(3 * time.Minute)
-			if s := l.status(); len(m.cluster.jobs) != 2 || s.Next == nil {
-				t.Errorf("%d jobs, next %+v", len(m.cluster.jobs), s.Next)
-			}
-		})
-	})
-}
-
-func TestCancelThatFails(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		t := m.t
-		l.keep = true
-		l.writeConfig()
-		l.agent.Reload()
-		l.mustUp()
-		m.cluster.queue = 5 * time.Minute
-		m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
-		l.interpose(func(script string) (string, string, int, bool) {
-			c := modelCancel.FindStringSubmatch(script)
-			return "", "scancel: error: Kill job error on job id 101: Access/permission denied", 1, c != nil && c[1] == m.cluster.jobs[0].id
-		})
-		if _, err := l.agent.server.cancelJob(context.Background(), "hpc", m.cluster.jobs[0].id); err == nil {
-			t.Error("it did not fail")
-		}
-		m.sleep(2 * time.Minute)
-		if s := l.status(); len(m.cluster.jobs) != 2 || !m.cluster.jobs[1].live(time.Now()) || s.Next == nil {
-			t.Errorf("%d jobs, next %+v", len(m.cluster.jobs), s.Next)
-		}
-	})
 }
 
 func TestSubmitCommandInterrupted(t *testing.T) {
@@ -185,47 +105,45 @@ func TestSubmitCommandInterrupted(t *testing.T) {
 		"nothing appears":  {name: "never", lost: true, answers: 2 * time.Minute, appears: -1},
 		"it was submitted": {name: "slow", answers: 10 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withModel(t, func(m *model, l *modelLaptop) {
-				t := m.t
-				m.cluster.limit = 10 * time.Hour
-				m.cluster.checks = func(*modelTag) {}
-				m.cluster.next = []modelSubmit{how}
-				l.login()
-				ctx, interrupt := context.WithTimeout(context.Background(), 5*time.Second)
-				defer interrupt()
-				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://tunctl/", nil)
-				r.SetPathValue("host", "hpc")
-				_, err := l.agent.server.handleSubmitJob(r, api.SubmitRequest{Script: "~/nb.sh"})
-				if err == nil || ctx.Err() == nil {
-					t.Errorf("it was not interrupted: %v", err)
-				}
-				shown := func() (s api.Session, ok bool) {
-					for _, s := range l.agent.server.status().Sessions {
-						if strings.HasPrefix(s.Name, "submit-") {
-							return s, true
-						}
+		onModel(t, name, func(m *model, l *modelLaptop) {
+			t := m.t
+			m.cluster.limit = 10 * time.Hour
+			m.cluster.checks = func(*modelTag) {}
+			m.cluster.next = []modelSubmit{how}
+			l.login()
+			ctx, interrupt := context.WithTimeout(context.Background(), 5*time.Second)
+			defer interrupt()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://tunctl/", nil)
+			r.SetPathValue("host", "hpc")
+			_, err := l.agent.server.handleSubmitJob(r, api.SubmitRequest{Script: "~/nb.sh"})
+			if err == nil || ctx.Err() == nil {
+				t.Errorf("it was not interrupted: %v", err)
+			}
+			shown := func() (s api.Session, ok bool) {
+				for _, s := range l.agent.server.status().Sessions {
+					if strings.HasPrefix(s.Name, "submit-") {
+						return s, true
 					}
-					return s, false
 				}
-				if s, ok := shown(); !ok || !s.Pending && s.Job == nil {
-					t.Errorf("at once: %+v", s)
+				return s, false
+			}
+			if s, ok := shown(); !ok || !s.Pending && s.Job == nil {
+				t.Errorf("at once: %+v", s)
+			}
+			l.crash()
+			l.login()
+			m.sleep(15 * time.Minute)
+			s, ok := shown()
+			if how.appears < 0 {
+				if ok {
+					t.Errorf("a submission that became no job: %+v", s)
 				}
-				l.crash()
-				l.login()
-				m.sleep(15 * time.Minute)
-				s, ok := shown()
-				if how.appears < 0 {
-					if ok {
-						t.Errorf("a submission that became no job: %+v", s)
-					}
-					return
-				}
-				if !ok || s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
-					t.Errorf("%+v", s)
-				}
-				m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
-			})
+				return
+			}
+			if !ok || s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
+				t.Errorf("%+v", s)
+			}
+			m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
 		})
 	}
 }
@@ -234,8 +152,7 @@ func TestAssistantUpInALoop(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		t := m.t
 		m.job = "[mcp]\nnode_hours = 8\n"
-		l.writeConfig()
-		l.agent.Reload()
+		l.reload()
 		reads := 0
 		l.interpose(func(script string) (string, string, int, bool) {
 			if !strings.Contains(script, "head -c") {
@@ -252,31 +169,6 @@ func TestAssistantUpInALoop(t *testing.T) {
 		}
 		if reads != 1 {
 			t.Errorf("the script was read %d times", reads)
-		}
-	})
-}
-
-func TestHistoryOfASectionThatComesBack(t *testing.T) {
-	withModel(t, func(m *model, l *modelLaptop) {
-		t := m.t
-		l.mustUp()
-		l.section = false
-		l.writeConfig()
-		l.agent.Reload()
-		l.crash()
-		l.login()
-		l.section = true
-		l.writeConfig()
-		l.agent.Reload()
-		if s := l.status(); s.App != configs.ShellApp || s.Job == nil {
-			t.Errorf("its section is back, and it is shown as %+v", s)
-		}
-		l.up()
-		m.sleep(2 * time.Minute)
-		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
-		m.sleep(3 * time.Minute)
-		if runs, err := l.agent.History.Runs(); err != nil || len(runs) != 1 {
-			t.Errorf("%+v, %v", runs, err)
 		}
 	})
 }

@@ -1,6 +1,8 @@
 package agent
 
-import "tunctl/internal/agent/facts"
+import (
+	"tunctl/internal/agent/facts"
+)
 
 // ServerPort is the port of the server whose environment programs inside the session's job
 // get; 0: it is not known.

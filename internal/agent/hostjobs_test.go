@@ -7,7 +7,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func TestTheLastJobsAreListedWithoutAskingAnybody(t *testing.T) {
+func TestLastJobs(t *testing.T) {
 	w := newWorld(t)
 	for _, host := range []string{"practice", "mistyped"} {
 		if jobs, err := w.client.LastJobs(t.Context(), host); err != nil || len(jobs) > 0 {
@@ -25,35 +25,11 @@ func TestTheLastJobsAreListedWithoutAskingAnybody(t *testing.T) {
 	}
 }
 
-func TestAStreamOverAnExistingConnectionMakesNone(t *testing.T) {
-	w := newWorld(t)
-	req := api.StreamRequest{Kind: api.StreamSFTP, Connected: true}
-	for _, req.Host = range []string{"practice", "mistyped"} {
-		if s, err := w.client.Stream(t.Context(), req); err == nil {
-			_ = s.Close()
-			t.Errorf("there is a stream to %s", req.Host)
-		}
-	}
-	w.untouched(0)
-	w.up()
-	logins := w.cluster.Logins()
-	req.Host = "practice"
-	s, err := w.client.Stream(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = s.Close()
-	w.untouched(logins)
-}
-
 // untouched checks that the cluster was logged in to so often, and that the agent has
 // not taken a mistyped name for a host.
 func (w *world) untouched(logins int) {
 	w.t.Helper()
-	st, err := w.client.Status(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	st := w.status()
 	if n := w.cluster.Logins(); n != logins || slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == "mistyped" }) {
 		w.t.Errorf("%d logins, hosts %+v", n, st.Hosts)
 	}

@@ -49,9 +49,8 @@ func (g *workday) readings(host string) (n int) {
 	return n
 }
 
-func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+func TestIdleDay(t *testing.T) {
+	simulate(t, "of an idle job has one notice until it is used again", func(t *testing.T) {
 		g := idleWorkday(t, "alpha-0")
 		g.until(8, 29)
 		if told := g.idleNotices(); len(told) != 0 {
@@ -100,11 +99,7 @@ func TestAnIdleJobIsToldOnceUntilItIsUsedAgain(t *testing.T) {
 			t.Errorf("the history has %+v, %v", runs, err)
 		}
 	})
-}
-
-func TestAJobInUseIsNotIdle(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+	simulate(t, "of a job in use has none", func(t *testing.T) {
 		g := idleWorkday(t, "alpha-0", "beta-0", "gamma-0", "mfa-0")
 		g.until(8, 1)
 		g.on("alpha", func(h *simHost) { h.computes = true })
@@ -123,9 +118,8 @@ func TestAJobInUseIsNotIdle(t *testing.T) {
 	})
 }
 
-func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+func TestIdle(t *testing.T) {
+	simulate(t, "is not said of a job that cannot be measured", func(t *testing.T) {
 		g := idleWorkday(t, "alpha-0", "beta-0")
 		g.until(8, 1)
 		g.hosts["alpha"].restart()
@@ -140,11 +134,7 @@ func TestAJobThatCannotBeMeasuredIsNotCalledIdle(t *testing.T) {
 			t.Errorf("who looks is told %+v", all)
 		}
 	})
-}
-
-func TestAJobThatIsMeasuredLateIsStillToldToBeIdle(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+	simulate(t, "is said of a job that is measured late", func(t *testing.T) {
 		g := idleWorkday(t, "alpha-0")
 		g.on("alpha", func(h *simHost) { h.noSteps = true })
 		g.until(8, 35)
@@ -158,11 +148,7 @@ func TestAJobThatIsMeasuredLateIsStillToldToBeIdle(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 	})
-}
-
-func TestAJobIsShownAsIdleOnlyWhileThatIsKnown(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+	simulate(t, "is shown only while that is known", func(t *testing.T) {
 		g := runningWorkday(t)
 		g.up("alpha-0", "beta-0")
 		g.on("beta", func(h *simHost) { h.busyKernel, h.lastUse = true, g.since })

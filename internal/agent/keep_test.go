@@ -1,245 +1,168 @@
-package agent_test
+package agent
 
 import (
 	"context"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/session"
-	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
-	"tunctl/internal/home"
-	"tunctl/internal/lab"
 )
 
-// keepConfig keeps jobs of an hour, which keepWorld has near their end.
-const keepConfig = `
-[session.jupyter]
-host   = "practice"
-submit = "~/jupyter.sh"
-args   = ["--time=1:00:00"]
-keep   = true
-`
-
-// restart has the agent start anew, with another config and limits.
-func (w *world) restart(config string, limits func(*session.Limits)) {
-	w.t.Helper()
-	w.stop()
-	w.write(w.paths.Config, config)
-	w.limits = limits
-	w.start()
-}
-
-// keepWorld is one in which the next job is due as soon as one runs.
-func keepWorld(t *testing.T, limits func(*session.Limits)) *world {
-	t.Helper()
-	w := newWorld(t)
-	w.cluster.Age(50 * time.Minute)
-	w.restart(keepConfig, limits)
-	return w
-}
-
-// timeOut has a session's job reach its time limit.
-func (w *world) timeOut(s api.Session) {
-	w.t.Helper()
-	if err := w.cluster.TimeOut(s.Job.ID); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func followed(s api.Session) bool { return s.Next != nil }
-
-func states(jobs []lab.Job) string {
-	var list []string
-	for _, j := range jobs {
-		list = append(list, j.State)
-	}
-	return strings.Join(list, " ")
-}
-
-func TestKeepMovesThePageThroughTwoEndsAndStopsAtItsLimitForADay(t *testing.T) {
-	w := keepWorld(t, func(l *session.Limits) { l.KeepPerDay = 2 })
-	first := w.up()
-	w.until("followed by the second job", followed)
-	w.timeOut(first)
-	second := w.until("ready on the second job", func(s api.Session) bool { return ready(s) && s.Job.ID != first.Job.ID })
-	w.until("followed by the third job", followed)
-	w.timeOut(second)
-	third := w.until("ready on the third job", func(s api.Session) bool { return ready(s) && s.Job.ID > second.Job.ID })
-	if first.Local != second.Local || second.Local != third.Local {
-		t.Errorf("the address moved: %s, %s, %s", first.Local, second.Local, third.Local)
-	}
-	if code := w.fetch(); code != 200 {
-		t.Errorf("the page answers %d", code)
-	}
-	w.timeOut(third)
-	w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
-	if got := states(w.cluster.Jobs()); got != "TIMEOUT TIMEOUT TIMEOUT" {
-		t.Errorf("jobs: %s", got)
-	}
-	runs, err := state.NewHistory(w.paths.History()).Runs()
-	if err != nil || len(runs) != 3 || runs[0].Job.ID != first.Job.ID || runs[0].Job.State != api.JobTimeout {
-		t.Errorf("history: %+v, %v", runs, err)
-	}
-}
-
-func TestARestartedAgentDoesNotSubmitTheNextJobAgain(t *testing.T) {
-	w := keepWorld(t, nil)
-	w.up()
-	before := w.until("followed by another", followed)
-	w.stop()
-	w.start()
-	after := w.until("followed by the same", func(s api.Session) bool { return ready(s) && s.Next != nil })
-	if after.Next.ID != before.Next.ID || len(w.cluster.Jobs()) != 2 {
-		t.Errorf("next was %s, is %s; jobs: %s", before.Next.ID, after.Next.ID, states(w.cluster.Jobs()))
-	}
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-		t.Fatal(err)
-	}
-	for _, j := range w.cluster.Jobs() {
-		if j.State == "PENDING" || j.State == "RUNNING" {
-			t.Errorf("job %s is left %s after down --cancel", j.ID, j.State)
-		}
-	}
-}
-
-func TestARefusedNextJobIsSaidOnceAndTheSessionEnds(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
-	w.restart(keepConfig, func(l *session.Limits) { l.KeepRetry = 50 * time.Millisecond })
-	first := w.up()
-	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", 1)
-	if err := w.cluster.SetLimit(first.Job.ID, 40*time.Minute); err != nil { // now it is due
-		t.Fatal(err)
-	}
-	said := 0
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	_ = w.client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { // it ends by our cancel
-		if e.Notice != nil && strings.Contains(e.Notice.Text, "accounting/QOS policy") && e.Notice.Kind == api.NoticeTimeLimit {
-			if said++; said == 1 {
-				time.AfterFunc(time.Second, func() { _ = w.cluster.TimeOut(first.Job.ID) }) // it is refused again and again until then
-			}
-		}
-		if e.Session != nil && e.Session.State == api.SessionEnded {
-			cancel()
+func TestKeep(t *testing.T) {
+	onModel(t, "submits nothing without a written tag", func(m *model, l *modelLaptop) {
+		t := m.t
+		l.upWithKeep()
+		l.fillDisk()
+		m.sleep(time.Until(m.cluster.jobs[0].start.Add(48 * time.Minute)))
+		m.hasJobs(1)
+		l.freeDisk()
+		m.sleep(2 * time.Minute)
+		raw, err := os.ReadFile(l.paths.StateFile())
+		if n := len(m.cluster.jobs); n != 2 || err != nil || !strings.Contains(string(raw), m.cluster.jobs[1].tag.tag) {
+			t.Errorf("%d jobs once there is room; %v, %s", n, err, raw)
 		}
 	})
-	if said != 1 || len(w.cluster.Jobs()) != 1 {
-		t.Errorf("said %d times; jobs: %s", said, states(w.cluster.Jobs()))
-	}
-}
-
-func TestAnUpAfterTheNightStartsANewJobWithOneLogin(t *testing.T) {
-	w := newWorld(t)
-	first := w.up()
-	logins := w.cluster.Logins()
-	if err := w.cluster.Refuse(true); err != nil { // the lid is closed
-		t.Fatal(err)
-	}
-	w.cluster.DropAll()
-	w.until("reconnecting", func(s api.Session) bool { return s.State == api.SessionReconnecting })
-	if err := w.cluster.KillJob(first.Job.ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil { // the morning
-		t.Fatal(err)
-	}
-	if err := w.cluster.Refuse(false); err != nil {
-		t.Fatal(err)
-	}
-	second := w.until("ready again", ready)
-	if second.Job.ID == first.Job.ID || second.Local != first.Local || len(w.cluster.Jobs()) != 2 {
-		t.Errorf("job %s at %s, then %s at %s; jobs: %s", first.Job.ID, first.Local, second.Job.ID, second.Local, states(w.cluster.Jobs()))
-	}
-	if n := w.cluster.Logins() - logins; n != 1 {
-		t.Errorf("it took %d logins", n)
-	}
-}
-
-func TestAnExtensionShowsAtOnceOrIsRefusedInTheSchedulersWords(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	if _, err := w.client.Extend(t.Context(), "jupyter", time.Hour); err == nil || !strings.Contains(err.Error(), "Access/permission denied") {
-		t.Errorf("err = %v", err)
-	}
-	w.cluster.AllowExtend(true)
-	job, err := w.client.Extend(t.Context(), "jupyter", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := job.End.Sub(before.Job.End); got != time.Hour {
-		t.Errorf("the end moved by %v", got)
-	}
-	w.until("ready until then", func(s api.Session) bool { return ready(s) && s.Job.End.Equal(job.End) })
-}
-
-func TestARefreshTellsOfAnEndThatJustHappened(t *testing.T) {
-	w := newWorld(t)
-	w.restart(config, func(l *session.Limits) { l.Jobs.Query, l.Jobs.LogSettled = time.Hour, time.Hour })
-	s := w.up()
-	if err := w.cluster.KillJob(s.Job.ID); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		st, err := w.client.Refresh(ctx, "jupyter")
-		if err != nil {
-			t.Fatal(err)
+	onModelOf(t, "submits once the server is back", modelPBS{}, func(m *model, l *modelLaptop) {
+		t := m.t
+		l.upWithKeep()
+		back := m.cluster.jobs[0].start.Add(50 * time.Minute)
+		l.interpose(func(script string) (string, string, int, bool) {
+			return "", "Connection refused\nqsub: cannot connect to server pbs (errno=15010)", 12, time.Now().Before(back) && strings.Contains(script, "tunctl_dir=$tunctl_root/")
+		})
+		m.sleep(time.Until(back))
+		m.hasJobs(1)
+		m.sleep(3 * time.Minute)
+		if s := l.status(); len(m.cluster.jobs) != 2 || s.Next == nil {
+			t.Errorf("%d jobs, next %+v", len(m.cluster.jobs), s.Next)
 		}
-		now, _ := st.Session("jupyter")
-		if now.State == api.SessionEnded {
-			if now.Job == nil || now.Job.State != api.JobFailed || !strings.Contains(now.Cause, "failed") {
-				t.Errorf("%+v", now)
+	})
+	onModel(t, "stops at its limit for a day", func(m *model, l *modelLaptop) {
+		l.upWithKeep()
+		m.sleep(14 * time.Hour)
+		m.hasJobs(1 + session.DefaultLimits().KeepPerDay)
+		if s := l.status(); s.State != api.SessionFailed { // the last job has not served
+			m.t.Errorf("%s: %s", s.State, s.Cause)
+		}
+		runs, err := l.agent.History.Runs()
+		if err != nil || len(runs) != len(m.cluster.jobs) || runs[0].Job.ID != m.cluster.jobs[0].id || runs[0].Job.State != api.JobTimeout {
+			m.t.Errorf("history: %+v, %v", runs, err)
+		}
+	})
+	onModel(t, "submits the next job once, also after a crash", func(m *model, l *modelLaptop) {
+		next := l.upWithNext()
+		l.crash()
+		m.sleep(5 * time.Minute)
+		if s := l.status(); s.Cause != "waiting for job 101" || s.Next == nil || s.Next.ID != next.ID {
+			m.t.Errorf("%s: %s; next was %s, is %+v", s.State, s.Cause, next.ID, s.Next)
+		}
+		m.hasJobs(2)
+		l.down(true)
+	})
+	onModel(t, "says once that the next job is refused", func(m *model, l *modelLaptop) {
+		l.upWithKeep()
+		l.served()
+		m.cluster.next = slices.Repeat([]modelSubmit{{name: "is refused", refused: true, appears: -1}}, 30)
+		told := l.hears()
+		m.sleep(65 * time.Minute)
+		said := slices.DeleteFunc(told(), func(text string) bool { return !strings.Contains(text, "accounting/QOS policy") })
+		if s := l.status(); len(said) != 1 || s.State != api.SessionEnded {
+			m.t.Errorf("%s: %s; said %q", s.State, s.Cause, said)
+		}
+		m.hasJobs(1)
+	})
+	onModel(t, "submits one job for two laptops", func(m *model, l *modelLaptop) {
+		m.job = "job = \"nb\"\n"
+		other := m.addLaptop()
+		l.upWithKeep()
+		other.upWithKeep()
+		m.cluster.queue = 5 * time.Hour
+		m.sleep(time.Until(m.cluster.jobs[0].start.Add(46 * time.Minute)))
+		m.hasJobs(2)
+		next := m.cluster.jobs[1]
+		for _, l := range []*modelLaptop{l, other} {
+			if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id || s.Next == nil || s.Next.ID != next.id {
+				m.t.Errorf("%s has job %+v and next %+v", l.name, s.Job, s.Next)
 			}
-			return
 		}
-		if w.cluster.Jobs()[0].State == "FAILED" && now.Job != nil && now.Job.State == api.JobFailed {
-			t.Fatalf("the refreshed status says %s with a job that is over", now.State)
+		m.cluster.set(func() { next.start = m.cluster.jobs[0].end() })
+		m.sleep(20 * time.Minute)
+		for _, l := range []*modelLaptop{l, other} {
+			if s := l.status(); s.Cause != "waiting for job "+next.id {
+				m.t.Errorf("%s is %s: %s", l.name, s.State, s.Cause)
+			}
 		}
-	}
+		m.hasJobs(2)
+	})
+	onModel(t, "uses a next job whose answer was lost", func(m *model, l *modelLaptop) {
+		l.upWithKeep()
+		m.cluster.next = []modelSubmit{{name: "loses its answer", cut: true}}
+		m.sleep(time.Until(m.cluster.jobs[0].start.Add(45*time.Minute + 10*time.Second))) // a quarter of an hour before its end
+		if len(m.cluster.jobs) != 2 || l.status().Next != nil {
+			m.t.Fatalf("%d jobs, next %+v", len(m.cluster.jobs), l.status().Next)
+		}
+		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
+		m.sleep(5 * time.Minute)
+		if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[1].id {
+			m.t.Errorf("%s: %s; job %+v, next %+v", s.State, s.Cause, s.Job, s.Next)
+		}
+	})
+	t.Run("cancels the next job of one that was", func(t *testing.T) {
+		for name, act := range map[string]func(*modelLaptop){"cancelled": (*modelLaptop).cancel, "extended": (*modelLaptop).extend} {
+			onModel(t, name, func(m *model, l *modelLaptop) {
+				l.upWithNext()
+				act(l)
+				m.sleep(2 * time.Minute)
+				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil {
+					m.t.Errorf("%s: next %+v\n%s", s.State, s.Next, strings.Join(m.log, "\n"))
+				}
+			})
+		}
+	})
+	onModel(t, "submits nothing after a job that was just cancelled", func(m *model, l *modelLaptop) {
+		l.upWithKeep()
+		m.cluster.slowEnd = 5 * time.Minute // the scheduler shows it as running for a while
+		due := ledger.KeepAt(*l.status().Job, session.DefaultLimits().KeepLead)
+		m.sleep(time.Until(due.Add(-10 * time.Second)))
+		l.cancel()
+		m.sleep(2 * time.Minute)
+		m.hasJobs(1)
+	})
 }
 
-// laptop is another agent of the same person, with files of its own, at the same
-// cluster.
-func (w *world) laptop(config string) *world {
-	w.t.Helper()
-	paths := home.In(w.t.TempDir())
-	w.t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(paths.Socket)) }) // it has too long a name to lie there
-	other := &world{t: w.t, paths: paths, client: client.New(paths), cluster: w.cluster, limits: w.limits}
-	other.write(paths.Config, config)
-	other.start()
-	return other
-}
-
-func TestTwoLaptopsThatKeepOneJobSubmitOneToFollowIt(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.Age(30 * time.Minute) // of an hour: the next job is due in 15 min
-	w.restart(keepConfig, func(l *session.Limits) { l.KeepPerDay = 1 })
-	first := w.up()
-	w.cluster.Age(0)
-	other := w.laptop(strings.Replace(keepConfig, "submit ", "job = \"jupyterlab\"\nsubmit ", 1))
-	if _, err := other.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
+func TestExtension(t *testing.T) {
+	extend := func(l *modelLaptop) (api.ExtendResponse, error) {
+		return l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600})
 	}
-	other.until("ready on the same job", ready)
-	if err := w.cluster.SetLimit(first.Job.ID, 40*time.Minute); err != nil { // now it is due, on both laptops
-		t.Fatal(err)
-	}
-	here, there := w.until("followed by another", followed), other.until("followed by another", followed)
-	if there.Job == nil || there.Job.ID != first.Job.ID || here.Next.ID != there.Next.ID {
-		t.Errorf("one laptop has job %s and next %s, the other %s and %s", here.Job.ID, here.Next.ID, there.Job.ID, there.Next.ID)
-	}
-	w.timeOut(first)
-	moved := func(s api.Session) bool { return ready(s) && s.Job.ID == here.Next.ID }
-	w.until("ready on the next job", moved)
-	other.until("ready on the next job", moved)
-	if n := len(w.cluster.Jobs()); n != 2 {
-		t.Errorf("jobs: %s", states(w.cluster.Jobs()))
-	}
+	onModel(t, "is shown at once", func(m *model, l *modelLaptop) {
+		l.mustUp()
+		before := l.status().Job.End
+		res, err := extend(l)
+		must(m.t, err)
+		if now := l.status().Job.End; res.Job.End.Sub(before) != time.Hour || !now.Equal(res.Job.End) {
+			m.t.Errorf("the end was %v, and is %v; shown is %v", before, res.Job.End, now)
+		}
+	})
+	onModel(t, "is refused in the scheduler's words", func(m *model, l *modelLaptop) {
+		l.mustUp()
+		l.interpose(func(script string) (string, string, int, bool) {
+			return "", "Access/permission denied for job 101", 1, modelUpdate.MatchString(script)
+		})
+		if _, err := extend(l); err == nil || !strings.Contains(err.Error(), "Access/permission denied") {
+			m.t.Errorf("err = %v", err)
+		}
+	})
+	onModel(t, "is not of another job with the number", func(m *model, l *modelLaptop) {
+		l.mustUp()
+		m.cluster.end(m.cluster.jobs[0], "FAILED", nil)
+		other := &modelJob{id: m.cluster.jobs[0].id, name: "production", script: "/home/alice/production.sh", submitted: time.Now(), start: time.Now(), limit: 100 * time.Hour}
+		m.cluster.jobs = append(m.cluster.jobs, other)
+		if _, err := l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600}); err == nil || !other.extended.IsZero() {
+			m.t.Errorf("%v, extended %v", err, other.extended)
+		}
+	})
 }

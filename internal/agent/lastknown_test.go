@@ -1,88 +1,61 @@
-package agent_test
+package agent
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 )
 
-const renamed = `
-[session.lab]
-host   = "practice"
-submit = "~/jupyter.sh"
-`
-
-func TestASessionThatIsNotInTheConfigIsNotStarted(t *testing.T) {
-	w := newWorld(t)
-	job := w.up().Job
-	refuses := func(when string) {
-		t.Helper()
-		_, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
-		if err == nil || !strings.Contains(err.Error(), "no longer in "+w.paths.Config) {
-			t.Errorf("%s: %v", when, err)
+func TestRemovedSession(t *testing.T) {
+	withModel(t, func(m *model, l *modelLaptop) {
+		refuses := func(when string) {
+			m.t.Helper()
+			_, err := l.agent.Sessions.Up(context.Background(), api.UpRequest{Session: modelSession})
+			if err == nil || !strings.Contains(err.Error(), "no longer in "+l.paths.Config) {
+				m.t.Errorf("%s: %v", when, err)
+			}
 		}
-	}
-	knowsJob := func(when string) {
-		t.Helper()
-		s := w.session()
-		if s.Job == nil || s.Job.ID != job.ID || s.Job.State.Ended() || s.Host != "practice" {
-			t.Errorf("%s: %+v", when, s)
+		knowsJob := func(when string) {
+			m.t.Helper()
+			if s := l.status(); s.Job == nil || s.Job.ID != "101" || s.Job.State.Ended() || s.Host != "hpc" {
+				m.t.Errorf("%s: %+v", when, s)
+			}
 		}
-	}
-	w.edit(renamed)
-	refuses("while it is up")
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	refuses("while its job runs")
-	knowsJob("after its down")
-	w.stop()
-	cfg, err := configs.Load(w.paths.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := session.LastKnown(cfg, w.paths.StateFile())
-	if err != nil || len(st.Sessions) != 2 || st.Sessions[0].Name != "lab" || st.Sessions[1].Name != "jupyter" || st.Sessions[1].Job.ID != job.ID {
-		t.Errorf("without an agent: %+v, %v", st.Sessions, err)
-	}
-	w.start()
-	refuses("after a restart")
-	knowsJob("after a restart")
-	if hint := w.session().Hint; !strings.Contains(hint, "`tunctl attach practice "+job.ID+"`") || strings.Contains(hint, "tunctl up") {
-		t.Errorf("the hint is %q", hint)
-	}
-	w.edit(config)
-	if after := w.up(); after.Job.ID != job.ID {
-		t.Errorf("in the config again, it has job %s, not %s", after.Job.ID, job.ID)
-	}
-	w.edit(renamed)
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-		t.Fatal(err)
-	}
-	if s := w.session(); s.Name != "" {
-		t.Errorf("without a job, it is still listed: %+v", s)
-	}
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("%d jobs were submitted", n)
-	}
-}
-
-func TestAFailureKeepsItsCauseInANewAgent(t *testing.T) {
-	w := newWorld(t)
-	w.restart(strings.Replace(config, "~/jupyter.sh", "~/nowhere.sh", 1), nil)
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	before := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
-	w.stop()
-	w.start()
-	after := w.session()
-	if after.State != before.State || after.Cause != before.Cause || after.Hint != before.Hint || after.Code != before.Code {
-		t.Errorf("before %s: %q, after %s: %q", before.State, before.Cause, after.State, after.Cause)
-	}
-	w.edit(config)
-	w.up()
+		l.mustUp()
+		l.section = false
+		l.reload()
+		refuses("while it is up")
+		l.down(false)
+		refuses("while its job runs")
+		knowsJob("after its down")
+		cfg, err := configs.Load(l.paths.Config)
+		must(m.t, err)
+		st, err := session.LastKnown(cfg, l.paths.StateFile())
+		if s, listed := st.Session(modelSession); err != nil || !listed || s.Job.ID != "101" {
+			m.t.Errorf("without an agent: %+v, %v", st.Sessions, err)
+		}
+		l.crash()
+		refuses("after a restart")
+		knowsJob("after a restart")
+		if hint := l.status().Hint; !strings.Contains(hint, "`tunctl attach hpc 101`") || strings.Contains(hint, "tunctl up") {
+			m.t.Errorf("the hint is %q", hint)
+		}
+		l.section = true
+		l.reload()
+		l.mustUp()
+		knowsJob("in the config again")
+		l.section = false
+		l.reload()
+		l.down(true)
+		m.sleep(time.Minute)
+		if st := l.agent.server.status(); len(st.Sessions) != 2 { // the array, and what it is called now
+			m.t.Errorf("without a job, it is still listed: %+v", st.Sessions)
+		}
+		m.hasJobs(1)
+	})
 }

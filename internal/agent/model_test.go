@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +41,8 @@ type model struct {
 	laptops []*modelLaptop
 	since   time.Time
 	job     string // a line in the config with the job's name, by which a laptop adopts another's
+	keyFile string // of the person
+	key     ssh.PublicKey
 
 	jumped bool // the cluster's clock was set
 	misled bool // the scheduler was wrong for longer than tunctl waits: in the end nothing is checked
@@ -61,7 +61,6 @@ type modelLaptop struct {
 	paths home.Paths
 	ssh   string // its ssh config
 	known string // its known_hosts
-	key   string
 	host  *simHost
 	agent *Agent
 
@@ -103,31 +102,36 @@ var modelSessions = []string{modelSession, modelArray, modelSecond, modelHand}
 
 func newModel(t *testing.T, seed uint64, dialect modelDialect, keyFile string, key ssh.PublicKey) *model {
 	t.Helper()
-	m := &model{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), since: time.Now()}
+	m := &model{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), since: time.Now(), keyFile: keyFile, key: key}
 	m.cluster = &modelCluster{dialect: dialect, tags: map[string]*modelTag{}, numbers: 100, checks: m.checkSubmission}
 	m.cluster.skew = pick(m, 0, 0, -3*time.Hour, 40*time.Minute)
 	m.cluster.limit = pick(m, 40*time.Minute, time.Hour)
 	m.cluster.history = m.chance(3, 4)
 	m.job = pick(m, "", "job = \"nb\"\n")
-	for i := range 1 + m.random.IntN(2) {
-		l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", i+1), section: true, keep: m.chance(1, 2), wishes: map[string]*modelWish{}, address: "hpc", key: keyFile}
-		for _, name := range modelSessions {
-			l.wishes[name] = &modelWish{}
-		}
-		l.modelWish = l.wishes[modelSession]
-		dir := t.TempDir()
-		l.paths, l.ssh, l.known = home.In(dir), filepath.Join(dir, "ssh_config"), filepath.Join(dir, "known_hosts")
-		l.host = newSimHost(t, "hpc", key, "")
-		l.host.scheduler = func(script string) (string, string, int) { return m.cluster.run(l, script) }
-		m.write(l.known, l.host.Known("hpc")+l.host.Known("hpc2"))
-		if err := home.MakePrivate(l.paths.State); err != nil {
-			t.Fatal(err)
-		}
-		l.writeConfig()
-		l.start()
-		m.laptops = append(m.laptops, l)
+	for range 1 + m.random.IntN(2) {
+		m.addLaptop()
 	}
 	return m
+}
+
+// addLaptop starts an agent on another laptop.
+func (m *model) addLaptop() *modelLaptop {
+	m.t.Helper()
+	l := &modelLaptop{m: m, name: fmt.Sprintf("laptop%d", len(m.laptops)+1), section: true, keep: m.chance(1, 2), wishes: map[string]*modelWish{}, address: "hpc"}
+	for _, name := range modelSessions {
+		l.wishes[name] = &modelWish{}
+	}
+	l.modelWish = l.wishes[modelSession]
+	dir := m.t.TempDir()
+	l.paths, l.ssh, l.known = home.In(dir), filepath.Join(dir, "ssh_config"), filepath.Join(dir, "known_hosts")
+	l.host = newSimHost(m.t, "hpc", m.key, "")
+	l.host.scheduler = func(script string) (string, string, int) { return m.cluster.run(l, script) }
+	m.write(l.known, l.host.Known("hpc")+l.host.Known("hpc2"))
+	must(m.t, home.MakePrivate(l.paths.State))
+	l.writeConfig()
+	l.start()
+	m.laptops = append(m.laptops, l)
+	return l
 }
 
 func pick[T any](m *model, from ...T) T { return from[m.random.IntN(len(from))] }
@@ -136,9 +140,7 @@ func (m *model) chance(n, of int) bool { return m.random.IntN(of) < n }
 
 func (m *model) write(path, text string) {
 	m.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // sync makes what the cluster did visible here, and what is done here visible there. Nothing runs
@@ -184,7 +186,13 @@ func (l *modelLaptop) writeConfig() {
 	session := "[session.%s]\nhost = \"hpc\"\napp = \"shell\"\nsubmit = \"~/%[1]s.sh\"\nkeep = %v\n"
 	l.m.write(l.paths.Config, fmt.Sprintf("[host.hpc]\nscheduler = %q\n[mcp]\nnode_hours = 8\n", l.m.cluster.dialect.name())+
 		fmt.Sprintf(session, modelArray, false)+fmt.Sprintf(session, name, l.keep)+l.m.job)
-	l.m.write(l.ssh, fmt.Sprintf("Host hpc\n  HostName %s\nHost *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", l.address, l.key, l.known))
+	l.m.write(l.ssh, fmt.Sprintf("Host hpc\n  HostName %s\nHost *\n  User alice\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n  IdentityAgent none\n", l.address, l.m.keyFile, l.known))
+}
+
+// reload writes the config, and has the agent read it.
+func (l *modelLaptop) reload() {
+	l.writeConfig()
+	l.agent.Reload()
 }
 
 // start runs an agent without its socket, which would hold the simulated clock.
@@ -506,7 +514,7 @@ func (l *modelLaptop) extend() {
 func (l *modelLaptop) lose() {
 	l.m.did("%s loses its network", l.name)
 	l.troubled, l.offline = time.Now(), true
-	l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+	l.host.unreachable(errNoNetwork)
 }
 
 func (l *modelLaptop) restore() {
@@ -531,8 +539,7 @@ func (l *modelLaptop) edit() {
 		l.section = !l.section
 	}
 	l.m.did("%s: keep is %v, the section is there: %v", l.name, l.keep, l.section)
-	l.writeConfig()
-	l.agent.Reload()
+	l.reload()
 }
 
 // editAddress has the login node by another name, which is the same cluster.
@@ -660,9 +667,7 @@ func (l *modelLaptop) fillDisk() {
 		return
 	}
 	l.m.did("the disk of %s is full", l.name)
-	if err := os.Rename(l.paths.State, l.paths.State+".away"); err != nil {
-		l.m.t.Fatal(err)
-	}
+	must(l.m.t, os.Rename(l.paths.State, l.paths.State+".away"))
 	l.m.write(l.paths.State, "")
 	l.full = true
 }
@@ -673,9 +678,7 @@ func (l *modelLaptop) freeDisk() {
 	}
 	l.m.did("the disk of %s has room", l.name)
 	_ = os.Remove(l.paths.State)
-	if err := os.Rename(l.paths.State+".away", l.paths.State); err != nil {
-		l.m.t.Fatal(err)
-	}
+	must(l.m.t, os.Rename(l.paths.State+".away", l.paths.State))
 	l.full = false
 }
 
@@ -902,9 +905,7 @@ func modelSequences(t *testing.T) (first, n uint64) {
 	read := func(name string, otherwise uint64) uint64 {
 		if text := os.Getenv(name); text != "" {
 			v, err := strconv.ParseUint(text, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return v
 		}
 		return otherwise

@@ -157,6 +157,7 @@ type modelTag struct {
 // modelJob is a job. Its times are by the laptops' clock.
 type modelJob struct {
 	id, name, script string
+	node             string        // that it runs on; "": nothing looks for a server
 	tag              *modelTag     // nil: the person's own
 	submitted        time.Time     // when it appears
 	drift            time.Duration // of the clock since then
@@ -170,6 +171,22 @@ type modelJob struct {
 	extended         time.Time    // when; zero: not
 	requeued         time.Time    // likewise, last
 	attached         bool         // a person has opened it
+}
+
+// on is where it runs now.
+func (j *modelJob) on(now time.Time) string {
+	if j.state(now) != "RUNNING" {
+		return ""
+	}
+	return j.node
+}
+
+// log is the file that it writes to, if something looks for a server there.
+func (j *modelJob) log() string {
+	if j.node == "" {
+		return ""
+	}
+	return "/home/alice/" + j.name + "." + j.id + ".log"
 }
 
 func (j *modelJob) end() time.Time {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -134,11 +135,11 @@ func (t modelTask) until() time.Time {
 	return t.start.Add(t.limit)
 }
 
-// row is a job in the list. It runs on no known node: then nothing looks for a server.
+// row is a job in the list.
 func (s modelSlurm) row(c *modelCluster, whole *modelJob, now time.Time) (out string) {
 	for _, j := range s.tasksOf(whole, now) {
 		fields := []string{
-			j.id, j.id, j.task, j.state(now), "normal", "", c.unix(j.stamp()), c.unix(j.start), c.unix(j.until()), strconv.Itoa(j.restarts), "None", j.script, "", "1", "alice", "", "hpc", j.name,
+			j.id, j.id, j.task, j.state(now), "normal", j.on(now), c.unix(j.stamp()), c.unix(j.start), c.unix(j.until()), strconv.Itoa(j.restarts), "None", j.script, j.log(), "1", "alice", j.on(now), "hpc", j.name,
 		}
 		out += strings.Join(fields, "\x1f") + "\x1e\n"
 	}
@@ -151,8 +152,8 @@ func (s modelSlurm) record(c *modelCluster, whole *modelJob, now time.Time) (out
 		if j.task != "N/A" {
 			array = fmt.Sprintf("ArrayJobId=%s ArrayTaskId=%s ", j.id, j.task)
 		}
-		out += fmt.Sprintf("JobId=%s %sJobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=None Dependency=(null) Restarts=%d ExitCode=0:0 SubmitTime=%s StartTime=%s EndTime=%s Partition=normal NodeList= BatchHost= Command=%s WorkDir=/home/alice StdErr=/dev/null StdIn=/dev/null StdOut=/dev/null Power=\n\n",
-			j.id, array, j.name, j.state(now), j.restarts, c.unix(j.stamp()), c.unix(j.start), c.unix(j.until()), j.script)
+		out += fmt.Sprintf("JobId=%s %sJobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=None Dependency=(null) Restarts=%d ExitCode=0:0 SubmitTime=%s StartTime=%s EndTime=%s Partition=normal NodeList=%s BatchHost=%[9]s Command=%s WorkDir=/home/alice StdErr=%s StdIn=/dev/null StdOut=%[11]s Power=\n\n",
+			j.id, array, j.name, j.state(now), j.restarts, c.unix(j.stamp()), c.unix(j.start), c.unix(j.until()), j.on(now), j.script, cmp.Or(j.log(), "/dev/null"))
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 )
 
@@ -22,7 +23,7 @@ func asked[T any](t *testing.T, a *Agent, path string) T {
 	return out
 }
 
-func TestKnownBalancesAskNothingOfAHost(t *testing.T) {
+func TestBalances(t *testing.T) {
 	a := newAgent(t, "")
 	if got := asked[[]api.HostBalances](t, a, "/v1/balances"); got == nil || len(got) > 0 {
 		t.Errorf("at first: %+v", got)
@@ -33,19 +34,39 @@ func TestKnownBalancesAskNothingOfAHost(t *testing.T) {
 	}
 }
 
-func TestTheHistoryIsToldWithItsSums(t *testing.T) {
-	a := newAgent(t, "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/jupyter.sh\"\n")
-	if got := asked[api.HistoryResponse](t, a, "/v1/history"); got.Runs == nil || got.Weeks == nil {
-		t.Errorf("without runs: %+v", got)
-	}
-	start := time.Now().Add(-2 * time.Hour)
-	s, err := a.Sessions.Find("jupyter")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Jobs.RecordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
-	got := asked[api.HistoryResponse](t, a, "/v1/history")
-	if len(got.Runs) != 1 || len(got.Weeks) != 1 || got.Weeks[0].Used != 3600 {
-		t.Errorf("the history is %+v", got)
-	}
+func TestHistory(t *testing.T) {
+	t.Run("has its sums", func(t *testing.T) {
+		a := newAgent(t, "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/jupyter.sh\"\n")
+		if got := asked[api.HistoryResponse](t, a, "/v1/history"); got.Runs == nil || got.Weeks == nil {
+			t.Errorf("without runs: %+v", got)
+		}
+		start := time.Now().Add(-2 * time.Hour)
+		s, err := a.Sessions.Find("jupyter")
+		must(t, err)
+		s.Jobs.RecordRun(api.Job{ID: "7", State: api.JobFinished, Submitted: start, Start: start, End: start.Add(time.Hour)})
+		got := asked[api.HistoryResponse](t, a, "/v1/history")
+		if len(got.Runs) != 1 || len(got.Weeks) != 1 || got.Weeks[0].Used != 3600 {
+			t.Errorf("the history is %+v", got)
+		}
+	})
+	onModel(t, "has the runs of a section that comes back", func(m *model, l *modelLaptop) {
+		t := m.t
+		l.mustUp()
+		l.section = false
+		l.reload()
+		l.crash()
+		l.login()
+		l.section = true
+		l.reload()
+		if s := l.status(); s.App != configs.ShellApp || s.Job == nil {
+			t.Errorf("its section is back, and it is shown as %+v", s)
+		}
+		l.up()
+		m.sleep(2 * time.Minute)
+		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
+		m.sleep(3 * time.Minute)
+		if runs, err := l.agent.History.Runs(); err != nil || len(runs) != 1 {
+			t.Errorf("%+v, %v", runs, err)
+		}
+	})
 }

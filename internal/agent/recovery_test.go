@@ -26,25 +26,23 @@ func (l *modelLaptop) restart(file, copied string) {
 // TestAnotherComputer has the same cluster and config as the model's laptop, and no record.
 func TestAnotherComputer(t *testing.T) {
 	for name, ends := range map[string]bool{"opens the job that runs": false, "submits when it has ended": true} {
-		t.Run(name, func(t *testing.T) {
-			withModel(t, func(m *model, l *modelLaptop) {
-				l.mustUp()
-				for _, tag := range m.cluster.tags {
-					tag.computer = "laptop-a"
-				}
-				if ends {
-					m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil) })
-				}
-				l.restart("", "")
-				l.mustUp()
-				s, want := l.status(), 1
-				if ends {
-					want = 2
-				}
-				if len(m.cluster.jobs) != want || s.Job == nil || s.Job.ID != m.cluster.jobs[want-1].id {
-					t.Errorf("%s %q, %d jobs", s.State, s.Cause, len(m.cluster.jobs))
-				}
-			})
+		onModel(t, name, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			for _, tag := range m.cluster.tags {
+				tag.computer = "laptop-a"
+			}
+			if ends {
+				m.cluster.set(func() { m.cluster.end(m.cluster.jobs[0], "CANCELLED", nil) })
+			}
+			l.restart("", "")
+			l.mustUp()
+			s, want := l.status(), 1
+			if ends {
+				want = 2
+			}
+			if len(m.cluster.jobs) != want || s.Job == nil || s.Job.ID != m.cluster.jobs[want-1].id {
+				m.t.Errorf("%s %q, %d jobs", s.State, s.Cause, len(m.cluster.jobs))
+			}
 		})
 	}
 }
@@ -54,9 +52,7 @@ func TestRecovery(t *testing.T) {
 	for name, test := range map[string]func(m *model, l *modelLaptop){
 		"from the copy": func(m *model, l *modelLaptop) {
 			good, err := os.ReadFile(l.paths.StateFile())
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, err)
 			l.restart(damaged, string(good))
 			if s := l.status(); s.Job == nil || s.Job.ID != m.cluster.jobs[0].id {
 				m.t.Errorf("%s %q", s.State, s.Cause)
@@ -106,21 +102,19 @@ func TestRecovery(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withModel(t, func(m *model, l *modelLaptop) {
-				l.mustUp()
-				if s := l.status(); s.Job == nil {
-					t.Fatal(strings.Join(m.log, "\n"))
-				}
-				m.job = "" // by its name it would be found anyway
-				l.writeConfig()
-				test(m, l)
-			})
+		onModel(t, name, func(m *model, l *modelLaptop) {
+			l.mustUp()
+			if s := l.status(); s.Job == nil {
+				m.t.Fatal(strings.Join(m.log, "\n"))
+			}
+			m.job = "" // by its name it would be found anyway
+			l.writeConfig()
+			test(m, l)
 		})
 	}
 }
 
-func TestLastSeenIsTheLastAnswer(t *testing.T) {
+func TestLastSeen(t *testing.T) {
 	withModel(t, func(m *model, l *modelLaptop) {
 		seen := func(when string) {
 			t.Helper()

@@ -7,11 +7,9 @@ import (
 	"tunctl/jobwatch"
 )
 
-func TestEverySchedulerOfTheConfigCanBeWatchedAndHasASite(t *testing.T) {
+func TestScheduler(t *testing.T) {
 	sites, err := configs.LoadSites("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range configs.Schedulers() {
 		w := jobwatch.NewWatcher(nil, jobwatch.Options{Scheduler: name})
 		if got, err := w.Scheduler(t.Context()); err != nil || got != name {

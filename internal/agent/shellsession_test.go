@@ -9,15 +9,13 @@ import (
 	"tunctl/internal/lab"
 )
 
-func TestASessionWithoutAPageIsReadyInEveryRunOfItsJob(t *testing.T) {
+func TestShellSession(t *testing.T) {
 	for _, dialect := range []string{lab.Slurm, lab.PBS} {
 		t.Run(dialect, func(t *testing.T) {
 			w := newWorldOf(t, dialect)
 			w.write(w.paths.Config, "[session.jupyter]\nhost = \"practice\"\napp = \"shell\"\nsubmit = \"~/idle.sh\"\n")
 			w.write(filepath.Join(w.cluster.Home(), "idle.sh"), "#!/bin/sh\nwhile :; do sleep 1; done\n")
-			if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-				t.Fatal(err)
-			}
+			w.bringUp()
 			s := w.until("ready", ready)
 			if s.Endpoint != nil || s.URL != "" || s.Local != "" || len(s.Forwards) > 0 || s.App != api.AppShell {
 				t.Errorf("it has a page: %+v", s)
@@ -34,9 +32,7 @@ func TestASessionWithoutAPageIsReadyInEveryRunOfItsJob(t *testing.T) {
 			if dialect == lab.PBS {
 				return
 			}
-			if err := w.cluster.Requeue(s.Job.ID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.cluster.Requeue(s.Job.ID))
 			after := w.until("ready in the next run", func(s api.Session) bool { return s.State == api.SessionReady && s.Job.Restarts > 0 })
 			if after.Job.ID != s.Job.ID {
 				t.Errorf("job %s follows job %s", after.Job.ID, s.Job.ID)

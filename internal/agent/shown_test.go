@@ -3,10 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,9 +39,7 @@ func (l *modelLaptop) moveAccount() {
 			r.Submissions = r.Submissions.Change(r.Submissions[i], func(x *state.Submission) { x.Account = "alice@old" })
 		}
 	})
-	if err != nil {
-		l.m.t.Fatal(err)
-	}
+	must(l.m.t, err)
 }
 
 func TestDownCancel(t *testing.T) {
@@ -52,17 +47,15 @@ func TestDownCancel(t *testing.T) {
 		"names all jobs that it ended": func(m *model, l *modelLaptop) {
 			l.leaveBehind()
 			res, err := l.cancelWithin(15 * time.Minute)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, err)
 			s := res.Sessions[0]
-			if s.Job == nil || s.Job.State != api.JobCancelled || len(s.Others) != 1 || s.Others[0].State != api.JobCancelled || s.Job.ID == s.Others[0].ID || s.LiveText() != "" {
+			if s.Job == nil || s.Job.State != api.JobCancelled || s.Job.End.After(time.Now()) || len(s.Others) != 1 || s.Others[0].State != api.JobCancelled || s.Job.ID == s.Others[0].ID || s.LiveText() != "" {
 				m.t.Errorf("job %+v, others %+v", s.Job, s.Others)
 			}
 		},
 		"names all jobs that it could not end, and ends them later without a login": func(m *model, l *modelLaptop) {
 			l.leaveBehind()
-			l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+			l.host.unreachable(errNoNetwork)
 			m.sleep(5 * time.Minute)
 			_, err := l.cancelWithin(time.Minute)
 			if e, ok := errors.AsType[*api.Error](err); !ok || !strings.Contains(e.Message, "job 102 and job 101 were not ended yet") || !strings.Contains(e.Hint, "tunctl jobs hpc") {
@@ -106,8 +99,7 @@ func TestDownCancel(t *testing.T) {
 			l.mustUp()
 			l.down(false)
 			l.moveAccount()
-			events := l.agent.Hub.Subscribe("desktop", api.AnswersNone)
-			defer l.agent.Hub.Unsubscribe(events)
+			told := l.hears()
 			m.sleep(8 * time.Minute)
 			if !l.status().Pending {
 				m.t.Error("given up too early")
@@ -116,21 +108,14 @@ func TestDownCancel(t *testing.T) {
 			if l.status().Pending {
 				m.t.Error("not given up")
 			}
-			said := ""
-			for len(events.C) > 0 {
-				if e := <-events.C; e.Notice != nil {
-					said += e.Notice.Text + "\n"
-				}
-			}
+			said := strings.Join(told(), "\n")
 			if !strings.Contains(said, "the address of hpc was edited from alice@old to alice@hpc:22") || !strings.Contains(said, "`tunctl jobs hpc --all`") {
 				m.t.Errorf("said: %s", said)
 			}
 		},
 		"ends an up that began before it": func(m *model, l *modelLaptop) {
 			s, err := l.agent.Sessions.Find(modelSession)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, err)
 			began := s.Downs()
 			l.down(true)
 			_, err = l.agent.Sessions.UpSince(context.Background(), s, began, api.UpRequest{Session: modelSession})
@@ -170,19 +155,17 @@ func TestDownCancel(t *testing.T) {
 }
 
 func TestJob(t *testing.T) {
-	t.Run("is shown while an up connects to its host", func(t *testing.T) {
-		withModel(t, func(m *model, l *modelLaptop) {
-			m.cluster.limit = 10 * time.Hour
-			l.mustUp()
-			l.down(false)
-			l.host.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
-			l.agent.Hosts.Pool.Host("hpc").Down()
-			m.sleep(time.Minute)
-			l.up()
-			if s := l.status(); s.State != api.SessionConnecting || s.LiveText() != "job 101" {
-				m.t.Errorf("%s: it has %q", s.State, s.LiveText())
-			}
-			l.restore()
-		})
+	onModel(t, "is shown while an up connects to its host", func(m *model, l *modelLaptop) {
+		m.cluster.limit = 10 * time.Hour
+		l.mustUp()
+		l.down(false)
+		l.host.unreachable(errNoNetwork)
+		l.agent.Hosts.Pool.Host("hpc").Down()
+		m.sleep(time.Minute)
+		l.up()
+		if s := l.status(); s.State != api.SessionConnecting || s.LiveText() != "job 101" {
+			m.t.Errorf("%s: it has %q", s.State, s.LiveText())
+		}
+		l.restore()
 	})
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,9 +33,8 @@ type simHost struct {
 	since time.Time
 
 	mu      sync.Mutex
-	jobs    []simJob
+	jobs    *modelCluster // whose notebooks serve from their start on
 	logins  []time.Time
-	lists   []time.Time // queries for all jobs
 	uses    map[simUse]int
 	unknown []string // scripts that it cannot run
 
@@ -46,14 +47,6 @@ type simHost struct {
 	lastUse    time.Time // of each notebook
 
 	scheduler func(script string) (out, errOut string, exit int) // answers in place of the host; may be nil
-}
-
-// simJob is a job whose notebook serves from start on.
-type simJob struct {
-	id, name  string
-	submitted time.Time
-	start     time.Time
-	end       time.Time
 }
 
 // simUse is a kind of use of a host in an hour: logins, dials, queries, commands or
@@ -79,7 +72,7 @@ func newSimHost(t *testing.T, name string, key ssh.PublicKey, code string) *simH
 			return err
 		})
 	}
-	h := &simHost{Server: sshtest.NewServer(t, login), name: name, since: time.Now(), uses: map[simUse]int{}}
+	h := &simHost{Server: sshtest.NewServer(t, login), name: name, since: time.Now(), uses: map[simUse]int{}, jobs: &modelCluster{}}
 	h.Used, h.Exec = h.count, h.exec
 	h.Forward = func(ch ssh.Channel) { h.serveNotebook(ch) }
 	return h
@@ -94,6 +87,8 @@ func (h *simHost) count(what string, n int) {
 		h.logins = append(h.logins, time.Now())
 	}
 }
+
+var errNoNetwork = &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
 
 // unreachable makes dials fail with err and existing connections fall silent; nil makes
 // new dials succeed. What was silent stays so: the laptop's address is another one.
@@ -221,7 +216,6 @@ var (
 	simMark = regexp.MustCompile(`(tunctl-\w+)\.begin`)
 	simRead = regexp.MustCompile(`(?m)^set -- (\S+)\ntunctl_read (tunctl-\w+)\.(\d+) \S+ (\d+) (\d+) (\d+) \d+ "\$@"$`)
 	simEnds = regexp.MustCompile(`printf '\\n%s end\\n' (tunctl-\w+)`)
-	simShow = regexp.MustCompile(`show job '?(\w+)'?`)
 )
 
 // run is what a script of jobwatch prints, with its frame.
@@ -268,15 +262,12 @@ func (h *simHost) answer(script string) (out string, exit int) {
 	case strings.Contains(script, "limit sstat"):
 		h.count("queries", 1)
 		return h.sstat()
-	case strings.Contains(script, "limit squeue"):
+	case strings.Contains(script, "limit squeue"), strings.Contains(script, "limit scontrol"), strings.Contains(script, "limit sacct"):
 		h.count("queries", 1)
-		return h.squeue(), 0
-	case strings.Contains(script, "limit scontrol"):
-		h.count("queries", 1)
-		return h.scontrol(script), 0
-	case strings.Contains(script, "limit sacct"):
-		h.count("queries", 1)
-		return "", 1
+		h.jobs.mu.Lock()
+		defer h.jobs.mu.Unlock()
+		out, _, exit, _ := modelSlurm{}.answer(h.jobs, script)
+		return out, exit
 	case strings.Contains(script, "getent ahosts"): // the names of a node
 		h.count("queries", 1)
 		return "", 0
@@ -289,64 +280,13 @@ func (h *simHost) answer(script string) (out string, exit int) {
 	return "", 1
 }
 
-// current are the jobs that wait or run.
-func (h *simHost) current() []simJob {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var live []simJob
-	for _, j := range h.jobs {
-		if time.Now().Before(j.end) {
-			live = append(live, j)
-		}
-	}
-	return live
-}
-
-func (j simJob) state() (state, reason, node string) {
-	if time.Now().Before(j.start) {
-		return "PENDING", "Priority", ""
-	}
-	return "RUNNING", "None", "cn01"
-}
-
-func (j simJob) log() string { return "/home/alice/" + j.name + "." + j.id + ".log" }
-
-func (h *simHost) squeue() string {
-	h.mu.Lock()
-	h.lists = append(h.lists, time.Now())
-	h.mu.Unlock()
-	var b strings.Builder
-	for _, j := range h.current() {
-		state, reason, node := j.state()
-		fields := []string{
-			j.id, j.id, "N/A", state, "normal", node, strconv.FormatInt(j.submitted.Unix(), 10), strconv.FormatInt(j.start.Unix(), 10),
-			strconv.FormatInt(j.end.Unix(), 10), "0", reason, "/home/alice/nb.sh", j.log(), "1", "alice", node, h.name, j.name,
-		}
-		b.WriteString(strings.Join(fields, "\x1f") + "\x1e\n")
-	}
-	return b.String()
-}
-
-func (h *simHost) scontrol(script string) string {
-	m := simShow.FindStringSubmatch(script)
-	for _, j := range h.current() {
-		if m == nil || j.id != m[1] {
-			continue
-		}
-		state, reason, node := j.state()
-		return fmt.Sprintf("JobId=%s JobName=%s UserId=alice(1) GroupId=g(1) MCS_label=N/A JobState=%s Reason=%s Dependency=(null) Restarts=0 ExitCode=0:0 SubmitTime=%d StartTime=%d EndTime=%d Partition=normal NodeList=%s BatchHost=%s Command=/home/alice/nb.sh WorkDir=/home/alice StdErr=%s StdIn=/dev/null StdOut=%s Power=\n",
-			j.id, j.name, state, reason, j.submitted.Unix(), j.start.Unix(), j.end.Unix(), node, node, j.log(), j.log())
-	}
-	return ""
-}
-
 // readFiles answers the script that reads logs.
 func (h *simHost) readFiles(script string) string {
 	var b strings.Builder
 	for _, m := range simRead.FindAllStringSubmatch(script, -1) {
 		path := strings.Trim(m[1], "'")
-		for _, j := range h.current() {
-			if j.log() != path || time.Now().Before(j.start) {
+		for _, j := range h.jobs.jobs {
+			if j.log() != path || j.state(time.Now()) != "RUNNING" {
 				continue
 			}
 			text := fmt.Sprintf("[I ServerApp] Jupyter Server 2.14.0 is running at:\n[I ServerApp] http://cn01:8888/lab?token=%s\n", strings.Repeat("a", 32))

@@ -2,16 +2,12 @@ package agent_test
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
 	"tunctl/internal/lab"
 )
 
@@ -20,318 +16,203 @@ func oneAnswer(l *session.Limits) {
 	l.Jobs.Query, l.Jobs.QueryMin, l.Jobs.QueryAfterSubmit = time.Hour, time.Hour, 0
 }
 
-func TestANewJobsPageIsReadyByItsLogBeforeTheSchedulerSaysThatItRuns(t *testing.T) {
-	for _, dialect := range []string{lab.Slurm, lab.PBS} {
-		t.Run(dialect, func(t *testing.T) {
-			w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: 1500 * time.Millisecond})
-			w.restart(config+"job = \"practice\"\n", oneAnswer)
-			if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-				t.Fatal(err)
+func TestUpToPage(t *testing.T) {
+	t.Parallel()
+	t.Run("is ready by the log before the scheduler says that the job runs", func(t *testing.T) {
+		for _, dialect := range []string{lab.Slurm, lab.PBS} {
+			t.Run(dialect, func(t *testing.T) {
+				w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: 1500 * time.Millisecond})
+				w.restart(config+"job = \"practice\"\n", oneAnswer)
+				w.bringUp()
+				w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+				w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting })
+				if s := w.until("ready", ready); s.Job.State != api.JobRunning || s.Job.Node != "" {
+					t.Errorf("the job is %+v", s.Job)
+				}
+				w.opens()
+				w.restart(config+"job = \"practice\"\n", nil)
+				if s := w.until("ready, with the node", func(s api.Session) bool { return ready(s) && s.Job.Node != "" }); len(w.cluster.Jobs()) != 1 {
+					t.Errorf("there are %d jobs; the session's is %s", len(w.cluster.Jobs()), s.Job.ID)
+				}
+			})
+		}
+	})
+	t.Run("is not ready by a log without the job's number", func(t *testing.T) {
+		w := newWorldWith(t, lab.Options{QueueFor: time.Hour})
+		w.restart(config+"job = \"practice\"\n", oneAnswer)
+		_, port := notebook(t, firstToken)
+		w.script("#!/bin/sh\n#SBATCH --output=out.log\nsleep 600\n")
+		w.bringUp()
+		w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+		w.appendTo("out.log", announcement("cn01", port, firstToken)) // by another job
+		if s := w.until("that far in its log", func(s api.Session) bool { return s.Endpoint != nil }); s.State != api.SessionQueued {
+			t.Errorf("it is %s: %s", s.State, s.Cause)
+		}
+	})
+	t.Run("adopts and submits nothing, and an open tab comes back", func(t *testing.T) {
+		w := newWorld(t)
+		before := w.up()
+		w.opens() // in a tab
+		reconnect := func(meanwhile func()) {
+			t.Helper()
+			w.down(false)
+			meanwhile()
+			must(t, w.upWith(api.UpRequest{Session: "jupyter", Adopt: true}))
+		}
+		reconnect(func() {
+			if got := w.get(before.Local, nil); !strings.Contains(got, "jupyter is disconnected") || !strings.Contains(got, "tunctl up jupyter") {
+				t.Errorf("the tab shows %.200q", got)
 			}
-			w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
-			w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting })
-			if s := w.until("ready", ready); s.Job.State != api.JobRunning || s.Job.Node != "" {
-				t.Errorf("the job is %+v", s.Job)
+			if now := w.session(); now.Local != "" || len(now.Forwards) > 0 {
+				t.Errorf("a session that is down listens: %+v", now)
 			}
-			if code := w.fetch(); code != http.StatusOK {
-				t.Errorf("the page answers %d", code)
+		})
+		if after := w.until("ready", ready); after.Job.ID != before.Job.ID || after.Local != before.Local {
+			t.Errorf("connected to job %s at %s, not %s at %s", after.Job.ID, after.Local, before.Job.ID, before.Local)
+		}
+		reconnect(func() {
+			must(t, w.cluster.KillJob(before.Job.ID))
+		})
+		s := w.until("ended", ended)
+		if !strings.HasPrefix(s.Cause, "job "+before.Job.ID+" ") || strings.Contains(s.Cause, "no longer exists") || !strings.Contains(s.Hint, "`tunctl up jupyter` starts a new one") {
+			t.Errorf("%q, %q", s.Cause, s.Hint)
+		}
+		w.hasJobs(1)
+	})
+	t.Run("that fails before a submission leaves no job to look for", func(t *testing.T) {
+		w := newWorld(t)
+		w.restart(strings.Replace(config, "~/jupyter.sh", "local:/nonexistent/jupyter.sh", 1), nil)
+		for range 2 {
+			w.bringUp()
+			w.until("failed", failed)
+			w.down(true)
+		}
+	})
+	// A command gives up when no job is there and none may be submitted any more.
+	t.Run("has its permission until its job is shown", func(t *testing.T) {
+		w := newWorld(t)
+		permitted, wrong := false, make(chan api.Session, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			_ = w.client.Watch(ctx, api.AnswersNone, "up", func(e api.Event) { // it ends by our cancel
+				if s := e.Session; s != nil {
+					permitted = permitted || s.MaySubmit
+					if permitted && !s.MaySubmit && s.Job == nil {
+						select {
+						case wrong <- *s:
+						default:
+						}
+					}
+				}
+			})
+		}()
+		reentered := make(chan struct{})
+		go func() {
+			defer close(reentered)
+			for ctx.Err() == nil {
+				w.agent.Reenter("jupyter") // as news of the host have it
 			}
-			w.restart(config+"job = \"practice\"\n", nil)
-			if s := w.until("ready, with the node", func(s api.Session) bool { return ready(s) && s.Job.Node != "" }); len(w.cluster.Jobs()) != 1 {
-				t.Errorf("there are %d jobs; the session's is %s", len(w.cluster.Jobs()), s.Job.ID)
+		}()
+		w.up()
+		cancel()
+		<-watched
+		<-reentered
+		select {
+		case s := <-wrong:
+			t.Errorf("it is %s without a job and without a permission", s.State)
+		default:
+		}
+	})
+	t.Run("while an end is seen to starts another job", func(t *testing.T) {
+		w := newWorld(t)
+		first := w.up().Job.ID
+		w.startsAnother(first, func() {
+			must(t, w.cluster.KillJob(first))
+		})
+		w.until("ready", ready)
+	})
+	t.Run("while a failure is seen to tries once more", func(t *testing.T) {
+		w := newWorld(t)
+		w.script("#!/bin/sh\n#SBATCH --job-name=broken\nexit 3\n")
+		w.bringUp()
+		first := w.until("submitted", func(s api.Session) bool { return s.Job != nil }).Job.ID
+		w.startsAnother(first, func() {})
+		w.until("failed", failed)
+		w.hasJobs(2)
+	})
+	t.Run("after a cancel elsewhere does not call the old job ready", func(t *testing.T) {
+		w := newWorld(t)
+		w.stop()
+		w.limits = func(l *session.Limits) { l.Jobs.Query = time.Hour } // the agent does not notice by itself
+		w.start()
+		before := w.up()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		must(t, w.cluster.KillJob(before.Job.ID))
+		must(t, w.cluster.Await(ctx, before.Job.ID))
+		answer, err := w.client.Up(ctx, api.UpRequest{Session: "jupyter"})
+		must(t, err)
+		if ready(answer.Session) {
+			t.Errorf("job %s is over, and the session is %s", before.Job.ID, answer.Session.State)
+		}
+		w.until("ready with another job", func(s api.Session) bool { return ready(s) && s.Job.ID != before.Job.ID })
+	})
+	t.Run("of a session that serves changes nothing", func(t *testing.T) {
+		w := newWorld(t)
+		before := w.up()
+		answer, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
+		must(t, err)
+		if now := answer.Session; !ready(now) || now.Job.ID != before.Job.ID || !now.Since.Equal(before.Since) {
+			t.Errorf("before %+v, after %+v", before, now)
+		}
+		w.hasJobs(1)
+	})
+	t.Run("that is left at once says nothing about the page", func(t *testing.T) {
+		w := newWorld(t)
+		before := w.up()
+		w.cluster.Pause() // the agent waits for the page, and the person does not
+		brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := w.client.Up(brief, api.UpRequest{Session: "jupyter"}); err == nil {
+			t.Fatal("the page responded over a link that is paused")
+		}
+		w.cluster.Resume()
+		answer, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"})
+		must(t, err)
+		if now := answer.Session; !ready(now) || !now.Since.Equal(before.Since) {
+			t.Errorf("before %+v, after %+v", before, now)
+		}
+	})
+}
+
+// startsAnother has a person ask again as soon as the session's first job is known to be
+// over, and fails unless another is submitted.
+func (w *world) startsAnother(first string, end func()) {
+	w.t.Helper()
+	w.cluster.Slow(100 * time.Millisecond) // so that the end of its log is being read
+	end()
+	w.until("over", func(s api.Session) bool { return s.Job != nil && s.Job.State.Ended() })
+	w.bringUp()
+	w.until("with another job", func(s api.Session) bool { return s.Job != nil && s.Job.ID != first })
+}
+
+func TestJobEnd(t *testing.T) {
+	w := newWorld(t)
+	for name, tt := range map[string]struct {
+		end   func(s api.Session) error
+		asked bool
+	}{
+		"by tunctl cancel is asked for": {func(s api.Session) error { _, err := w.client.Cancel(t.Context(), s.Host, s.Job.ID); return err }, true},
+		"by another is not":             {func(s api.Session) error { return w.cluster.KillJob(s.Job.ID) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := w.up()
+			is := func(e api.Event) bool { return e.Session != nil && ended(*e.Session) }
+			if s := w.after(func() error { return tt.end(s) }, is).Session; s.Asked != tt.asked {
+				t.Errorf("asked for: %t, want %t: %s", s.Asked, tt.asked, s.Cause)
 			}
 		})
 	}
-}
-
-func TestALogWithoutTheJobsNumberDoesNotShowThatItRuns(t *testing.T) {
-	w := newWorldWith(t, lab.Options{QueueFor: time.Hour})
-	w.restart(config+"job = \"practice\"\n", oneAnswer)
-	_, port := notebook(t, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
-	w.script("#!/bin/sh\n#SBATCH --output=out.log\nsleep 600\n")
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
-	w.appendTo("out.log", announcement("cn01", port, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")) // by another job
-	if s := w.until("that far in its log", func(s api.Session) bool { return s.Endpoint != nil }); s.State != api.SessionQueued {
-		t.Errorf("it is %s: %s", s.State, s.Cause)
-	}
-}
-
-func TestACancelDuringASubmissionEndsTheJobThatItMade(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.Slow(100 * time.Millisecond) // so that the answer is still under way
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	for len(w.cluster.Jobs()) == 0 {
-		if err := ctxtime.Sleep(t.Context(), time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := w.cluster.Await(ctx, w.cluster.Jobs()[0].ID); err != nil {
-		t.Errorf("the job that was submitted keeps running: %v", err)
-	}
-}
-
-func TestAReconnectSubmitsNothingAndAnOpenTabComesBack(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	w.fetch() // in a tab
-	reconnect := func(meanwhile func()) {
-		t.Helper()
-		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
-			t.Fatal(err)
-		}
-		meanwhile()
-		if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter", Adopt: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reconnect(func() {
-		if got := w.get(before.Local, nil); !strings.Contains(got, "jupyter is disconnected") || !strings.Contains(got, "tunctl up jupyter") {
-			t.Errorf("the tab shows %.200q", got)
-		}
-		if now := w.session(); now.Local != "" || len(now.Forwards) > 0 {
-			t.Errorf("a session that is down listens: %+v", now)
-		}
-	})
-	if after := w.until("ready", ready); after.Job.ID != before.Job.ID || after.Local != before.Local {
-		t.Errorf("connected to job %s at %s, not %s at %s", after.Job.ID, after.Local, before.Job.ID, before.Local)
-	}
-	reconnect(func() {
-		if err := w.cluster.KillJob(before.Job.ID); err != nil {
-			t.Fatal(err)
-		}
-	})
-	s := w.until("ended", func(s api.Session) bool { return s.State == api.SessionEnded })
-	if !strings.HasPrefix(s.Cause, "job "+before.Job.ID+" ") || strings.Contains(s.Cause, "no longer exists") || !strings.Contains(s.Hint, "`tunctl up jupyter` starts a new one") {
-		t.Errorf("%q, %q", s.Cause, s.Hint)
-	}
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("%d jobs were submitted", n)
-	}
-}
-
-func TestACancelledJobHasEnded(t *testing.T) {
-	w := newWorld(t)
-	if job := w.up().Job; !job.End.After(time.Now()) {
-		t.Fatalf("the job has no time limit: %+v", job)
-	}
-	res, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if job := res.Sessions[0].Job; job.State != api.JobCancelled || job.End.After(time.Now()) {
-		t.Errorf("cancelled: %+v", job)
-	}
-}
-
-func TestACancelAfterASubmissionThatNeverBeganLooksForNoJob(t *testing.T) {
-	w := newWorld(t)
-	w.restart(strings.Replace(config, "~/jupyter.sh", "local:/nonexistent/jupyter.sh", 1), nil)
-	for range 2 {
-		if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-			t.Fatal(err)
-		}
-		w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
-		if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestANewAgentOutlivesASchedulersSilence(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	w.stop()
-	w.cluster.Controller(false)
-	w.start()
-	w.until("waiting for the scheduler", func(s api.Session) bool {
-		return s.State == api.SessionSubmitting && strings.Contains(s.Cause, "scheduler does not respond")
-	})
-	w.cluster.Controller(true)
-	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
-		t.Errorf("job %s became job %s", before.Job.ID, after.Job.ID)
-	}
-}
-
-func TestASubmissionInDoubtIsAPersonsToSettle(t *testing.T) {
-	w := newWorld(t)
-	w.cluster.FailSubmit("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1)
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("in doubt", func(s api.Session) bool { return s.State == api.SessionFailed })
-	if s.Code != api.CodeNeedsPerson || !strings.Contains(s.Cause, "cannot tell whether the job was submitted") || s.Hint == "" {
-		t.Errorf("the person is told %q (%s, %s)", s.Cause, s.Hint, s.Code)
-	}
-	w.cluster.FailSubmit("", 0)
-	w.up() // they looked: it was not
-	if n := len(w.cluster.Jobs()); n != 1 {
-		t.Errorf("there are %d jobs", n)
-	}
-}
-
-func TestBetweenTwoJobsOfANameThatRunAPersonChooses(t *testing.T) {
-	w := newWorld(t)
-	w.write(w.paths.Config, config+"job = \"twin\"\n")
-	w.stop()
-	w.start()
-	for up := false; !up; { // it answers at once, and connects meanwhile
-		host, err := w.client.Login(t.Context(), "practice")
-		if err != nil {
-			t.Fatal(err)
-		}
-		up = host.State == api.HostUp
-	}
-	var ids []string
-	for range 2 {
-		job, err := w.client.Submit(t.Context(), "practice", api.SubmitRequest{Script: "~/jupyter.sh", Args: []string{"--job-name=twin"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, job.ID)
-		for job.State != api.JobRunning {
-			if job, err = w.client.Job(t.Context(), "practice", job.ID); err != nil || job.State.Ended() {
-				t.Fatalf("%+v, %v", job, err)
-			}
-		}
-	}
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("failed", func(s api.Session) bool { return s.State == api.SessionFailed })
-	for _, id := range ids {
-		if !strings.Contains(s.Cause, id) {
-			t.Errorf("the cause lacks job %s: %q", id, s.Cause)
-		}
-	}
-	if !strings.Contains(s.Hint, "tunctl attach practice "+ids[1]) {
-		t.Errorf("hint %q", s.Hint)
-	}
-	if list, err := w.client.Jobs(t.Context(), "practice", false); err != nil || len(list.Jobs) != 2 {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if _, err := w.client.Cancel(t.Context(), "practice", ids[0]); err != nil {
-		t.Fatal(err)
-	}
-	if s := w.up(); s.Job.ID != ids[1] {
-		t.Errorf("adopted %+v", s.Job)
-	}
-}
-
-func TestANewAgentKnowsTheJobOfASessionThatIsDown(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.stop()
-	w.start()
-	check := func(when string) {
-		t.Helper()
-		st, err := w.client.Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, _ := st.Session("jupyter")
-		if s.State != api.SessionDown || s.Job == nil || s.Job.ID != before.Job.ID {
-			t.Fatalf("%s: %+v", when, s)
-		}
-		if !strings.Contains(s.Cause, "job "+before.Job.ID+" was last seen running at ") || !strings.Contains(s.Hint, "--cancel") {
-			t.Errorf("%s: cause %q, hint %q", when, s.Cause, s.Hint)
-		}
-	}
-	check("after the restart")
-	if _, err := w.client.Page(t.Context(), "jupyter"); err == nil { // it makes the session, which stays down
-		t.Fatal("a session that is down has a page")
-	}
-	check("after it was asked for")
-}
-
-func TestANewAgentThatCannotConnectKnowsTheJob(t *testing.T) {
-	w := newWorld(t)
-	before := w.up()
-	w.stop()
-	if err := w.cluster.Refuse(true); err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	now := w.until("waiting for the host", func(s api.Session) bool {
-		return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "next try")
-	})
-	if now.Job == nil || now.Job.ID != before.Job.ID {
-		t.Errorf("before %+v, after %+v", before.Job, now.Job)
-	}
-	if err := w.cluster.Refuse(false); err != nil {
-		t.Fatal(err)
-	}
-	if after := w.until("ready", ready); after.Job.ID != before.Job.ID {
-		t.Errorf("before %+v, after %+v", before.Job, after.Job)
-	}
-}
-
-func TestAYoungJobThatTheSchedulerDoesNotKnowIsNotSubmittedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.up()
-	submitted := len(w.cluster.Jobs())
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.stop()
-	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "")
-	w.start()
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("with the job it had", func(s api.Session) bool { return s.Job != nil && s.Job.ID == "9999" })
-	if n := len(w.cluster.Jobs()); n != submitted {
-		t.Errorf("%d jobs were submitted, %d before", n, submitted)
-	}
-}
-
-func TestAYoungJobOfAnotherAccountIsNotTakenForOneHere(t *testing.T) {
-	w := newWorld(t)
-	w.up()
-	if _, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true}); err != nil {
-		t.Fatal(err)
-	}
-	w.stop()
-	w.rememberedAs(api.Job{ID: "9999", State: api.JobQueued, Submitted: time.Now()}, "student@elsewhere.example:22")
-	w.start()
-	if _, err := w.client.Up(t.Context(), api.UpRequest{Session: "jupyter"}); err != nil {
-		t.Fatal(err)
-	}
-	s := w.until("with a job", func(s api.Session) bool { return s.Job != nil && s.State != api.SessionConnecting })
-	if s.Job.ID == "9999" {
-		t.Error("a job of another account was adopted")
-	}
-}
-
-// rememberedAs rewrites what the agent remembers of its session's job, and of the account
-// that it is on where one is given.
-func (w *world) rememberedAs(job api.Job, account string) {
-	w.t.Helper()
-	file := w.paths.StateFile()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var state map[string]any
-	if err := json.Unmarshal(data, &state); err != nil {
-		w.t.Fatal(err)
-	}
-	session := state["sessions"].(map[string]any)["jupyter"].(map[string]any)
-	session["submissions"] = []map[string]any{{"role": "job", "job": job, "host": "practice", "account": account}}
-	if data, err = json.Marshal(state); err != nil {
-		w.t.Fatal(err)
-	}
-	w.write(file, string(data))
 }

@@ -5,14 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"slices"
 	"testing"
 	"testing/synctest"
-	"text/tabwriter"
 	"time"
 
 	"tunctl/internal/agent/session"
@@ -51,8 +47,8 @@ func runningWorkday(t *testing.T) *workday {
 	limits.Jobs.Jitter = 0
 	g := workdayWith(t, limits)
 	for _, h := range g.hosts {
-		for i := range h.jobs {
-			h.jobs[i].start = g.since
+		for _, j := range h.jobs.jobs {
+			j.start, j.limit = g.since, 12*time.Hour
 		}
 	}
 	return g
@@ -95,37 +91,8 @@ func (g *workday) hour(streams int) map[string]map[string]int {
 	return seen
 }
 
-// TestLookingAtTenSessionsAsksTheSchedulerNothing compares an hour in which two clients look
-// at ten sessions with one in which nobody does. `make bench` prints its table.
-func TestLookingAtTenSessionsAsksTheSchedulerNothing(t *testing.T) {
-	t.Setenv("PATH", "") // without the ssh program, which would run in real time
-	var without, with map[string]map[string]int
-	synctest.Test(t, func(t *testing.T) { without = runningWorkday(t).hour(0) })
-	synctest.Test(t, func(t *testing.T) { with = runningWorkday(t).hour(2) })
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "AN HOUR OF TEN SESSIONS\t\tNOBODY LOOKS\tTWO LOOK\t")
-	for _, host := range slices.Sorted(maps.Keys(with)) {
-		if a, b := without[host]["queries"], with[host]["queries"]; a != b || host != "delta" && a < 59 {
-			t.Errorf("%s: %d queries while two look, %d else", host, b, a)
-		}
-		if n := with[host]["steps"] - without[host]["steps"]; n > 2 {
-			t.Errorf("%s: %d job steps for two jobs", host, n)
-		}
-		if with[host]["logins"] != without[host]["logins"] {
-			t.Errorf("%s: %d logins", host, with[host]["logins"])
-		}
-		for _, what := range []string{"queries", "steps"} {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t\n", host, what, without[host][what], with[host][what])
-		}
-	}
-	if testing.Verbose() {
-		_ = w.Flush()
-	}
-}
-
-func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+func TestUsage(t *testing.T) {
+	simulate(t, "is measured only while somebody looks", func(t *testing.T) {
 		g := runningWorkday(t)
 		g.up("alpha-0", "alpha-1")
 		g.until(8, 30)
@@ -165,11 +132,7 @@ func TestAJobIsMeasuredOnlyWhileSomebodyLooks(t *testing.T) {
 			t.Errorf("%d samples are kept", n)
 		}
 	})
-}
-
-func TestWhatTheSchedulerCountsIsComparedWithItsOwnFigures(t *testing.T) {
-	t.Setenv("PATH", "")
-	synctest.Test(t, func(t *testing.T) {
+	simulate(t, "that the scheduler counts is compared with its own figures", func(t *testing.T) {
 		g := runningWorkday(t)
 		g.up("alpha-0", "beta-0")
 		for _, host := range []string{"alpha", "beta"} {

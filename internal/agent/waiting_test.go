@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func TestAHostIsDialledAgainSoonForWhoeverWaits(t *testing.T) {
+func TestRedial(t *testing.T) {
 	for name, wait := range map[string]func(ctx context.Context, w *world, page string){
 		"a command that shows the status": func(ctx context.Context, w *world, _ string) {
 			_ = w.client.Watch(ctx, api.AnswersNone, "status", func(api.Event) {}) // it ends by our cancel
@@ -37,16 +37,12 @@ func TestAHostIsDialledAgainSoonForWhoeverWaits(t *testing.T) {
 			}
 			w.start()
 			before := w.up()
-			if err := w.cluster.Refuse(true); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.cluster.Refuse(true))
 			w.cluster.DropAll()
 			w.until("waiting for the next try", func(s api.Session) bool {
 				return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "next try at")
 			})
-			if err := w.cluster.Refuse(false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.cluster.Refuse(false))
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() {

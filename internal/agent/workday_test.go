@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"text/tabwriter"
@@ -22,6 +23,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 	"tunctl/tunnel/forward"
 )
 
@@ -74,21 +76,17 @@ func workdayWith(t *testing.T, limits session.Limits) *workday {
 			if name == "delta" {
 				break
 			}
-			job := simJob{id: fmt.Sprint(100 + i), name: fmt.Sprintf("%s-%d", name, i), submitted: g.since, start: g.since.Add(wait), end: g.since.Add(12 * time.Hour)}
-			h.jobs = append(h.jobs, job)
+			job := &modelJob{id: fmt.Sprint(100 + i), name: fmt.Sprintf("%s-%d", name, i), script: "/home/alice/nb.sh", node: "cn01", submitted: g.since, start: g.since.Add(wait), limit: 12*time.Hour - wait}
+			h.jobs.jobs = append(h.jobs.jobs, job)
 			fmt.Fprintf(&config, "[session.%s]\nhost = %q\njob = %q\n", job.name, name, job.name)
 		}
 	}
 	config.WriteString("[session.delta-0]\nhost = \"delta\"\nforward = [\"15432:db.int:5432\"]\n[session.delta-1]\nhost = \"delta\"\nforward = [\"15480:web.int:80\"]\n")
 	paths := home.In(dir)
 	for path, text := range map[string]string{paths.Config: config.String(), filepath.Join(dir, "ssh_config"): sshConfig.String(), filepath.Join(dir, "known_hosts"): known.String()} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	if err := home.MakePrivate(paths.State); err != nil {
-		t.Fatal(err)
-	}
+	must(t, home.MakePrivate(paths.State))
 	g.start(paths, filepath.Join(dir, "ssh_config"), limits)
 	return g
 }
@@ -97,9 +95,7 @@ func workdayWith(t *testing.T, limits session.Limits) *workday {
 func (g *workday) start(paths home.Paths, sshConfig string, limits session.Limits) {
 	g.t.Helper()
 	a, err := New(Options{Paths: paths, Version: "test", SSHConfig: sshConfig, Limits: limits, Log: slog.New(slog.DiscardHandler), network: simNetwork(g.hosts)})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	g.agent = a
 	a.Ctx, a.server.stop = context.WithCancel(context.Background())
 	a.Hosts.Start(a.Ctx, &a.Work)
@@ -112,17 +108,15 @@ func (g *workday) start(paths home.Paths, sshConfig string, limits session.Limit
 	})
 }
 
-// answer enters a code for every question.
 // session is one of its sessions.
 func (g *workday) session(name string) *session.Session {
 	g.t.Helper()
 	s, err := g.agent.Sessions.Find(name)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	return s
 }
 
+// answer enters a code for every question.
 func (g *workday) answer(person *events.Subscriber) {
 	for e := range person.C {
 		if e.Type == api.EventNotice {
@@ -148,22 +142,17 @@ func (g *workday) up(only ...string) {
 			continue
 		}
 		s, err := g.agent.Sessions.Find(c.Name)
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must(g.t, err)
 		l, err := forward.Listen(forward.ListenOptions{Name: c.Name})
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must(g.t, err)
 		g.t.Cleanup(func() { _ = l.Close() })
 		open := &forwards.Forward{IsPage: true, Local: l}
 		if c.Job == "" {
 			open = &forwards.Forward{Spec: c.Forward[0], Local: l}
 		}
 		s.UseForwards(forwards.New(g.t.Context(), open))
-		if _, err := g.agent.Sessions.Up(g.t.Context(), api.UpRequest{Session: c.Name}); err != nil {
-			g.t.Fatal(err)
-		}
+		_, err = g.agent.Sessions.Up(g.t.Context(), api.UpRequest{Session: c.Name})
+		must(g.t, err)
 	}
 }
 
@@ -184,7 +173,7 @@ func (g *workday) until(hour, minute int) {
 // offline takes the network away for a while: the laptop sleeps, or its VPN is down.
 func (g *workday) offline(d time.Duration) {
 	for _, h := range g.hosts {
-		h.unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)})
+		h.unreachable(errNoNetwork)
 	}
 	time.Sleep(d)
 	g.roam()
@@ -259,11 +248,17 @@ func (g *workday) limit(h *simHost, what string, hour int) int {
 	return 0
 }
 
-// TestAWorkingDayStaysWithinTheDocumentedLimits simulates a day with sleep, roaming, VPN
-// drops and a host with one-time codes. `make bench` prints its table.
-func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
-	t.Setenv("PATH", "") // without the ssh program, which would run in real time
-	synctest.Test(t, func(t *testing.T) {
+// simulate runs a subtest on a simulated clock, without the ssh program, which would run in real time.
+func simulate(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Setenv("PATH", "")
+		synctest.Test(t, test)
+	})
+}
+
+func TestWorkday(t *testing.T) {
+	// A day with sleep, roaming, VPN drops and a host with one-time codes. `make bench` prints its table.
+	simulate(t, "stays within the documented limits", func(t *testing.T) {
 		g := newWorkday(t)
 		g.day()
 		synctest.Wait()
@@ -275,6 +270,63 @@ func TestAWorkingDayStaysWithinTheDocumentedLimits(t *testing.T) {
 		g.check()
 		if testing.Verbose() {
 			g.print()
+		}
+	})
+	// An hour in which two clients look at ten sessions is compared with one in which nobody does. `make bench` prints its table.
+	t.Run("asks the scheduler nothing for who looks", func(t *testing.T) {
+		t.Setenv("PATH", "") // without the ssh program, which would run in real time
+		var without, with map[string]map[string]int
+		synctest.Test(t, func(t *testing.T) { without = runningWorkday(t).hour(0) })
+		synctest.Test(t, func(t *testing.T) { with = runningWorkday(t).hour(2) })
+		w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "AN HOUR OF TEN SESSIONS\t\tNOBODY LOOKS\tTWO LOOK\t")
+		for _, host := range slices.Sorted(maps.Keys(with)) {
+			if a, b := without[host]["queries"], with[host]["queries"]; a != b || host != "delta" && a < 59 {
+				t.Errorf("%s: %d queries while two look, %d else", host, b, a)
+			}
+			if n := with[host]["steps"] - without[host]["steps"]; n > 2 {
+				t.Errorf("%s: %d job steps for two jobs", host, n)
+			}
+			if with[host]["logins"] != without[host]["logins"] {
+				t.Errorf("%s: %d logins", host, with[host]["logins"])
+			}
+			for _, what := range []string{"queries", "steps"} {
+				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t\n", host, what, without[host][what], with[host][what])
+			}
+		}
+		if testing.Verbose() {
+			_ = w.Flush()
+		}
+	})
+	// The requests are those of the tools of `tunctl mcp`: whatever the hosts are asked in these ten minutes, they are asked anyway.
+	simulate(t, "costs the hosts nothing for a hundred looks in ten minutes", func(t *testing.T) {
+		g := newWorkday(t)
+		g.up()
+		g.until(8, 30)
+		synctest.Wait()
+		if s := g.session("alpha-0").Status(); s.State != api.SessionReady {
+			t.Fatalf("%+v", s)
+		}
+		const looks = 100
+		routes := localapi.Guard(g.agent.server.routes())
+		for range looks {
+			time.Sleep(10 * time.Minute / looks)
+			synctest.Wait()
+			before := g.asked()
+			for _, path := range []string{"/v1/status", "/v1/hosts/alpha/last-jobs"} {
+				r := httptest.NewRequest(http.MethodGet, "http://tunctl"+path, nil)
+				w := httptest.NewRecorder()
+				if routes.ServeHTTP(w, r); w.Code != http.StatusOK {
+					t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+				}
+			}
+			synctest.Wait() // no time passes: what is asked now is asked because of the look
+			if after := g.asked(); after != before {
+				t.Fatalf("a look made the hosts do %d things", after-before)
+			}
+		}
+		if g.asked() == 0 {
+			t.Error("nothing was counted at all")
 		}
 	})
 }
@@ -297,7 +349,7 @@ func (g *workday) check() {
 			}
 		}
 		apart(g.t, name+" logins", h.logins, l.Tunnel.LoginSpacing)
-		apart(g.t, name+" queries", h.lists, l.Jobs.QueryMin)
+		apart(g.t, name+" queries", h.jobs.lists, l.Jobs.QueryMin)
 	}
 	if n := len(g.hosts["alpha"].logins); n < 5 {
 		g.t.Errorf("%d logins prove nothing", n)
@@ -342,4 +394,17 @@ func (g *workday) print() {
 		}
 	}
 	_ = w.Flush()
+}
+
+// asked is how often the hosts were used, in any way, so far.
+func (g *workday) asked() int {
+	sum := 0
+	for _, h := range g.hosts {
+		h.mu.Lock()
+		for _, n := range h.uses {
+			sum += n
+		}
+		h.mu.Unlock()
+	}
+	return sum
 }

@@ -141,7 +141,7 @@ type Record struct {
 	Names   []string `json:"names"` // as in Options
 	Job     string   `json:"job,omitempty"`
 	Cluster string   `json:"cluster,omitempty"`
-	QsubJob  string   `json:"pbsJob,omitempty"`
+	QsubJob string   `json:"pbsJob,omitempty"`
 	OnHop   bool     `json:"onHop,omitempty"` // it is in a login on the node, not in a job step
 	step.Ticket
 }

@@ -123,3 +123,21 @@ func TestDeriveOfAJobThatIsNotEntered(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+func TestReadyNearTheEnd(t *testing.T) {
+	now := time.Date(2026, 3, 2, 13, 0, 0, 0, time.Local)
+	job := &api.Job{ID: "7", State: api.JobRunning, Start: now.Add(-time.Hour), End: now.Add(5 * time.Minute)}
+	alone, kept := saved(job, nil), saved(job, nil)
+	kept.Submissions = append(kept.Submissions, state.Submission{Role: state.RoleNext, Job: &api.Job{ID: "8", State: api.JobQueued}})
+	for want, f := range map[string]Facts{
+		"`tunctl extend nb 1h` asks for more time, if the site allows it": {Saved: alone},
+		"job 8 takes over, and the page moves with it":                    {Saved: kept, Endpoint: &api.Endpoint{Host: "cn01", Port: 8123}},
+		"job 8 takes over": {Saved: kept},
+	} {
+		f.Name, f.Started, f.Answers, f.NeedsJob, f.Host = "nb", true, true, true, api.Host{State: api.HostUp}
+		f.Remind = []time.Duration{15 * time.Minute}
+		if got := f.Derive(now); got.State != api.SessionReady || got.Cause != "job 7 ends at 13:05: save your work" || got.Hint != want {
+			t.Errorf("%s: %q, hint %q, want %q", got.State, got.Cause, got.Hint, want)
+		}
+	}
+}

@@ -174,3 +174,15 @@ func TestAProgramInsideAJobIsToldThatItIsOutsideTheContainer(t *testing.T) {
 		})
 	}
 }
+
+func TestSilence(t *testing.T) {
+	r, owner := newRun(t)
+	r.runningSince, r.logPath = time.Now().Add(-time.Minute), "~/out.log"
+	job := api.Job{ID: "7", State: api.JobRunning}
+	for _, want := range []string{"and its log does not exist yet: ~/out.log", "and its log is still empty: ~/out.log"} {
+		if r.reportSilence(job); !strings.HasSuffix(owner.Facts().Doing.Text, want) {
+			t.Errorf("it says %q, want %q", owner.Facts().Doing.Text, want)
+		}
+		r.logExists.Store(true)
+	}
+}

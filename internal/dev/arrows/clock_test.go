@@ -47,8 +47,7 @@ var clocked = map[string][]string{
 		"internal/lab/faults_test.go TestASlowClusterDelaysBothDirections: time.Since",
 	},
 	"when a fault happens or how long it lasts: what is tested holds for any time": {
-		"internal/agent/keep_test.go TestARefusedNextJobIsSaidOnceAndTheSessionEnds: time.AfterFunc",
-		"internal/agent/serving_test.go TestAnUpThatIsLeftAtOnceSaysNothingAboutThePage: context.WithTimeout",
+		"internal/agent/up_test.go TestUpToPage: context.WithTimeout",
 		"internal/atomicfile/atomicfile_windows_test.go TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved: time.AfterFunc",
 		"internal/dev/e2e/campaign_acts_test.go restartAgent: time.AfterFunc",
 		"internal/dev/e2e/onelogin_test.go pause: context.WithTimeout",

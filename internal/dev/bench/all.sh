@@ -22,7 +22,7 @@ functions() { # what `go test -bench` prints, without its words about packages
 }
 
 day() { # the tables of the simulated days
-  TUNCTL_WHOLE_DAY=1 go test -count=1 -v -run 'TestAWorkingDayStaysWithinTheDocumentedLimits|TestLookingAtTenSessionsAsksTheSchedulerNothing' ./internal/agent | grep -v '^=== \|^--- \|^PASS\|^ok '
+  TUNCTL_WHOLE_DAY=1 go test -count=1 -v -run 'TestWorkday/(stays|asks)' ./internal/agent | grep -v '^=== \|^ *--- \|^PASS\|^ok '
   return "${PIPESTATUS[0]}"
 }
 
