@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,25 +34,16 @@ func (l limited) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func TestAQuotaThatIsUsedUpIsGuessedFromAnAnswerThatSaysNothing(t *testing.T) {
-	near, far := net.Pipe()
 	memory := sftp.InMemHandler()
 	memory.FilePut = quota{memory.FilePut}
-	srv := sftp.NewRequestServer(far, memory)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve()
-	}()
 	s := newServer(t)
-	s.stream = near
+	defer s.serve(memory)()
 	here := filepath.Join(t.TempDir(), "a")
 	file(t, here, 8*chunkSize)
 	err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "/up"})
 	if err == nil || !strings.Contains(err.Error(), "quota") {
 		t.Errorf("it said %v", err)
 	}
-	_ = srv.Close()
-	<-served
 }
 
 func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
@@ -81,10 +71,8 @@ func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
 					}
 				}
 			}
-			var warned []string
-			err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Warn: func(format string, args ...any) {
-				warned = append(warned, fmt.Sprintf(format, args...))
-			}})
+			var warned warnings
+			err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Warn: warned.add})
 			said := strings.Join(append(warned, fmt.Sprint(err)), "\n")
 			if !strings.Contains(said, "during the copy") {
 				t.Errorf("said %q", said)
@@ -107,8 +95,7 @@ func TestASmallFileThatShrankIsNotPutInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	file(t, here, 500)
-	h := NewHost(s.dial)
-	defer func() { _ = h.Close() }()
+	h := s.host()
 	c := &copier{Options: Options{From: Local(), To: h, Progress: new(Progress), Warn: t.Logf}}
 	if err := c.copySmall(t.Context(), job{from: here, to: s.path("up"), info: stale}); !errors.Is(err, errShrank) {
 		t.Errorf("copied: %v", err)
@@ -140,21 +127,13 @@ func TestAFileWithoutARealSizeIsCopiedWhole(t *testing.T) {
 		{5, 4096}, // as in /sys
 	} {
 		h := sized{text: strings.Repeat("x", c.length), size: c.size}
-		near, far := net.Pipe()
-		srv := sftp.NewRequestServer(far, sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h})
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = srv.Serve()
-		}()
 		s := newServer(t)
-		s.stream = near
+		end := s.serve(sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h})
 		here, p := t.TempDir(), new(Progress)
 		if err := s.copy(Options{Sources: []string{"/results"}, To: Local(), Target: here, Progress: p}); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
-		_ = srv.Close()
-		<-served
+		end()
 		same(t, filepath.Join(here, "results"), []byte(h.text))
 		if n := p.Counts(); n.Copied != int64(c.length) || n.Total != n.Copied {
 			t.Errorf("%+v: counted %+v", c, n)
@@ -163,22 +142,15 @@ func TestAFileWithoutARealSizeIsCopiedWhole(t *testing.T) {
 }
 
 func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("links need a privilege there")
-	}
 	s := newServer(t)
 	s.exact = true
 	here := t.TempDir()
 	data := file(t, filepath.Join(here, "d", "file"), 100)
 	links := map[string]string{"to-file": "file", "nowhere": "no/such", "loop": ".", "self": "self"}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(here, "d", name)); err != nil {
-			t.Fatal(err)
-		}
+		symlink(t, target, filepath.Join(here, "d", name))
 	}
-	if err := os.Symlink("d", filepath.Join(here, "named")); err != nil {
-		t.Fatal(err)
-	}
+	symlink(t, "d", filepath.Join(here, "named"))
 	check := func(dir string) {
 		t.Helper()
 		entries, err := os.ReadDir(dir)
@@ -212,9 +184,6 @@ func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T)
 }
 
 func TestAPatternCopiesTheRestBesideALinkThatLeadsNowhere(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("links need a privilege there")
-	}
 	s := newServer(t)
 	s.exact = true
 	here := t.TempDir()
@@ -222,9 +191,7 @@ func TestAPatternCopiesTheRestBesideALinkThatLeadsNowhere(t *testing.T) {
 	for _, dir := range []string{s.path("d"), filepath.Join(here, "d")} {
 		data := file(t, filepath.Join(dir, "file"), 100)
 		for name, target := range links {
-			if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			symlink(t, target, filepath.Join(dir, name))
 		}
 		o := Options{To: Local(), Sources: []string{filepath.Join(dir, "*")}, Target: t.TempDir()}
 		if dir != s.path("d") {
@@ -244,14 +211,9 @@ func TestAPatternCopiesTheRestBesideALinkThatLeadsNowhere(t *testing.T) {
 }
 
 func TestASourceThatIsNotThereIsToldFromALinkAndAPattern(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("links need a privilege there")
-	}
 	s := newServer(t)
 	s.exact = true
-	if err := os.Symlink("no/such", s.path("nowhere")); err != nil {
-		t.Fatal(err)
-	}
+	symlink(t, "no/such", s.path("nowhere"))
 	for name, want := range map[string]NoSourceError{
 		"nofile":  {},
 		"nowhere": {Link: "no/such"},

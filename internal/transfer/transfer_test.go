@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,6 +131,57 @@ func (s *server) copy(o Options) error {
 		o.Warn = func(format string, args ...any) { s.t.Errorf("warned: "+format, args...) }
 	}
 	return Copy(s.t.Context(), o)
+}
+
+// host is the server as one end of a copy, until the test ends.
+func (s *server) host() *Host {
+	h := NewHost(s.dial)
+	s.t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// serve has handlers serve the files of the only channel of s, until end.
+func (s *server) serve(handlers sftp.Handlers) (end func()) {
+	near, far := net.Pipe()
+	srv := sftp.NewRequestServer(far, handlers)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve()
+	}()
+	s.stream = near
+	return func() {
+		_ = srv.Close()
+		<-served
+	}
+}
+
+// warnings are those of a copy.
+type warnings []string
+
+func (w *warnings) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
+
+// localBelow is this computer as the target of a copy into a folder.
+func localBelow(t *testing.T, dir string) Place {
+	t.Helper()
+	here := Local()
+	done, err := here.writeBelow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = done() })
+	return here
+}
+
+// symlink makes a link, and the folder that it is in.
+func symlink(t *testing.T, target, name string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Symlink(target, name)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // file makes a file of random bytes.
@@ -368,17 +420,11 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	file(t, here, 1500)
-	var warned []string
-	c := &copier{Options: Options{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }}}
+	var warned warnings
+	c := &copier{Options: Options{Warn: warned.add}}
 	part := s.path("p")
 	file(t, part, 1000)
-	there := Local()
-	done, err := there.writeBelow(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = done() }()
-	err = there.write(t.Context(), 0, func(to writable) error {
+	err = localBelow(t, s.dir).write(t.Context(), 0, func(to writable) error {
 		return c.putInPlace(localFiles{}, to, job{from: here, to: s.path("a"), info: stale}, part, 1000)
 	})
 	if err != nil {
@@ -396,8 +442,7 @@ func TestACancelledCopyLeavesNothingUnderItsName(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.cutAfter, s.cuts, s.instead = 5*chunkSize, 1, cancel
-	h := NewHost(s.dial)
-	defer func() { _ = h.Close() }()
+	h := s.host()
 	err := Copy(ctx, Options{From: Local(), To: h, Sources: []string{here}, Target: "up", Progress: new(Progress), Warn: t.Logf})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

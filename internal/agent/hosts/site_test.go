@@ -103,22 +103,11 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 	}
 }
 
-// strictSite has what a site can ask for besides its job.
+// strictSite has what a site can ask for of what queries its scheduler.
 const strictSite = `title = "Strict"
 scheduler = "slurm"
 query = "10m"
 private = "/work/{group}/.tunctl"
-[limits]
-sessions = 1
-login_spacing = "5m"
-retry = "2m"
-refusals = 1
-[certificate]
-file = "~/.ssh/strict-cert.pub"
-[entrance.main]
-host = "login.strict.example"
-port = 2222
-jump = "gate.strict.example"
 `
 
 // strictHosts are those of a config whose host "strict" has that site.

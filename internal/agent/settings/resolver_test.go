@@ -63,11 +63,8 @@ func TestTheHostKeysThatASitePublishesAreThoseOfItsEntrance(t *testing.T) {
 	}
 }
 
-// strictSite has what a site can ask for besides its job.
+// strictSite has what a site can ask for of connections.
 const strictSite = `title = "Strict"
-scheduler = "slurm"
-query = "10m"
-private = "/work/{group}/.tunctl"
 [limits]
 sessions = 1
 login_spacing = "5m"
