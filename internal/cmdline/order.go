@@ -178,10 +178,8 @@ func unknownCommand(parent *cli.Command, root bool, typed string) error {
 		e.Hint = fmt.Sprintf("`%s --help` lists its commands", parent.HelpName)
 	}
 	var names []string
-	for _, c := range parent.Subcommands {
-		if !c.Hidden {
-			names = append(names, c.Names()...)
-		}
+	for _, c := range parent.VisibleCommands() {
+		names = append(names, c.Names()...)
 	}
 	if meant := otherWords[typed]; root && meant != "" {
 		e.Message += fmt.Sprintf("; did you mean %s?", meant)
