@@ -101,18 +101,6 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 	}
 }
 
-// AwaitGone waits until no agent answers.
-func (c *Client) AwaitGone(ctx context.Context) error {
-	for {
-		if _, err := c.Status(ctx); errors.Is(err, ErrNotRunning) {
-			return nil
-		}
-		if err := ctxtime.Sleep(ctx, startPoll); err != nil {
-			return api.Errorf(api.CodeAgent, "the agent is still running").Because(err)
-		}
-	}
-}
-
 // Detached returns a launcher that runs this program with args, without a terminal, in its own
 // process group, with its output in the agent's log.
 func Detached(paths home.Paths, args ...string) Launcher {
