@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -43,7 +41,7 @@ func diagnose(ctx context.Context, inv *invocation) error {
 	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
 	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}
-	doctor.Examine(ctx, newEnvironment(inv.paths, cfg), subjects(cfg, inv.Args().First()), func(x api.Check) {
+	doctor.Examine(ctx, newEnvironment(inv, cfg), subjects(cfg, inv.Args().First()), func(x api.Check) {
 		checks = append(checks, x)
 		if !inv.Bool("json") && (inv.Bool("all") || x.Result != api.CheckOK) {
 			list.check(x)
@@ -84,21 +82,15 @@ func subjects(cfg *configs.Config, name string) []doctor.Subject {
 }
 
 // newEnvironment gives the checks access to this machine and the agent.
-func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
+func newEnvironment(inv *invocation, cfg *configs.Config) doctor.Environment {
 	self, _ := os.Executable()
-	cl := client.New(p)
+	p := inv.paths
 	read := resolver(p, cfg)
 	return doctor.Environment{
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
 		State:  p.State, StateProblem: func() (string, error) { return state.Problem(p.StateFile()) },
-		Status: func(ctx context.Context) (api.Status, error) {
-			st, err := cl.Status(ctx)
-			if errors.Is(err, client.ErrNotRunning) {
-				return api.Status{}, nil
-			}
-			return st, err
-		},
+		Status:  inv.liveStatus,
 		Resolve: func(ctx context.Context, host string) (api.Host, error) { return readHost(ctx, read, host) },
 		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)
@@ -112,7 +104,7 @@ func newEnvironment(p home.Paths, cfg *configs.Config) doctor.Environment {
 		Lookup:      net.DefaultResolver.LookupHost,
 		AgentSocket: os.Getenv("SSH_AUTH_SOCK"),
 		Advice:      func(ctx context.Context, host string) string { return siteAdvice(ctx, p, cfg, host, read) },
-		Remote:      cl.Check,
+		Remote:      inv.client.Check,
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -24,7 +23,7 @@ import (
 
 // writeBundle writes the files that a bug report needs, and lists them.
 func writeBundle(ctx context.Context, inv *invocation, cfg *configs.Config, checks []api.Check, path string) error {
-	st, stErr := client.New(inv.paths).Status(ctx)
+	st, stErr := inv.client.Status(ctx)
 	runs, runsErr := state.NewHistory(inv.paths.History()).Runs()
 	items := []doctor.Item{
 		{Name: "about.txt", Text: fmt.Sprintf("tunctl %s\n%s/%s, %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())},
@@ -87,10 +86,10 @@ func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config, st api.Sta
 	if name, err := os.Hostname(); err == nil {
 		names[name] = "this-machine"
 	}
-	env := newEnvironment(p, cfg)
+	read := resolver(p, cfg)
 	for _, host := range cfg.HostNames() {
-		if h, err := env.Resolve(ctx, host); err == nil {
-			names[h.User] = "user"
+		if s, err := read.Settings(ctx, host); err == nil {
+			names[s.User] = "user"
 		}
 	}
 	for _, h := range st.Hosts { // also those that the config does not have

@@ -187,6 +187,16 @@ func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 	return inv.lastKnown(cfg), nil
 }
 
+// liveStatus is the status of the running agent, empty where there is none. One that hangs is an
+// error: it may hold connections.
+func (inv *invocation) liveStatus(ctx context.Context) (api.Status, error) {
+	st, err := inv.client.Status(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return api.Status{}, nil
+	}
+	return st, err
+}
+
 // lastKnown is what is known without an agent.
 func (inv *invocation) lastKnown(cfg *configs.Config) api.Status {
 	st, err := session.LastKnown(cfg, inv.paths.StateFile())

@@ -230,7 +230,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	}
 	answer, err := u.send(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // it may query the scheduler before it answers
-		return u.known(first), err
+		return sessionIn(first, u.name), err
 	}
 	if err != nil {
 		return api.Session{}, err
@@ -262,15 +262,6 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 				WithHint("%s", u.remains(was, session))
 		}
 	}
-}
-
-// known is the session in an event with all of them.
-func (u *up) known(e api.Event) api.Session {
-	if e.Status == nil {
-		return api.Session{}
-	}
-	s, _ := e.Status.Session(u.name)
-	return s
 }
 
 // looksForJob reports whether a session has yet to find or submit its job.
@@ -437,11 +428,7 @@ func (u *up) printResult(s api.Session, err error) error {
 	if err == nil {
 		return u.PrintJSON(upLine{Type: "session", Session: &s})
 	}
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		e = api.Errorf(api.CodeFailed, "%v", err)
-	}
-	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), exitError(exitCode(err)))
+	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: api.AsError(err)}), exitError(exitCode(err)))
 }
 
 // remains says what continues when nobody waits any more, and how to end it.
