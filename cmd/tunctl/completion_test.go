@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +16,7 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	var ran []string
 	for _, words := range everyCommand(t) {
-		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		app := testApp()
 		app.Action = func(*cli.Context) error { ran = append(ran, "tunctl"); return nil }
 		eachOf(app.Commands, nil, func(c *cli.Command, name []string) {
 			c.Action = func(*cli.Context) error { ran = append(ran, strings.Join(name, " ")); return nil }
@@ -50,19 +48,11 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 func everyCommand(t *testing.T) [][]string {
 	t.Helper()
 	list := [][]string{{}}
-	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { list = append(list, words) })
+	eachOf(testApp().Commands, nil, func(_ *cli.Command, words []string) { list = append(list, words) })
 	if len(list) < 50 {
 		t.Fatalf("only %d commands", len(list))
 	}
 	return list
-}
-
-func eachOf(commands []*cli.Command, above []string, do func(c *cli.Command, words []string)) {
-	for _, c := range commands {
-		words := append(slices.Clone(above), c.Name)
-		do(c, words)
-		eachOf(c.Subcommands, words, do)
-	}
 }
 
 // A command whose help uses other words for its arguments would have no completion.
@@ -71,7 +61,7 @@ func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 		"SESSION", "HOST", "JOB", "SITE", "SRC", "DST", "FILE", "DIR", "COMMAND",
 		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "NODE:PORT", "ACCOUNT", "WORD", "PATH", // these have no candidates
 	}
-	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+	eachOf(testApp().Commands, nil, func(c *cli.Command, words []string) {
 		for i := range strings.Fields(c.ArgsUsage) {
 			for _, kind := range cmdline.ArgumentKinds(c.ArgsUsage, i) {
 				if !slices.Contains(known, kind) && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
@@ -85,12 +75,8 @@ func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 // offersFor are the lines that a shell gets.
 func offersFor(t *testing.T, current string, words ...string) []string {
 	t.Helper()
-	var out bytes.Buffer
-	line := slices.Concat([]string{"tunctl"}, words, []string{cmdline.CompletionWord + "=" + current})
-	if code := runProgram(line, strings.NewReader(""), &out, io.Discard); code != 0 {
-		t.Fatalf("%q ends with %d", line, code)
-	}
-	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	offered := shows(t, append(slices.Clone(words), cmdline.CompletionWord+"="+current)...)
+	return strings.Split(strings.TrimSuffix(offered, "\n"), "\n")
 }
 
 func TestWhatMayFollowIsOffered(t *testing.T) {
@@ -152,7 +138,7 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 
 func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
-	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+	eachCommand(func(c *cli.Command, words []string) {
 		offered := offersFor(t, "-", words...)
 		for _, f := range cmdline.VisibleFlags(c.Flags) {
 			name := "--" + f.Names()[0]

@@ -3,7 +3,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,13 +40,30 @@ func pages(t *testing.T) map[string]string {
 	}
 	all := map[string]string{}
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[name] = string(text)
+		all[name] = source(t, name)
 	}
 	return all
+}
+
+// source is the text of a file of the repository.
+func source(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, filepath.Join(path...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// eachMatch calls do with every match in the pages, and with the page's name.
+func eachMatch(t *testing.T, pattern string, do func(page string, match []string)) {
+	t.Helper()
+	find := regexp.MustCompile(pattern)
+	for name, page := range pages(t) {
+		for _, m := range find.FindAllStringSubmatch(page, -1) {
+			do(name, m)
+		}
+	}
 }
 
 // block is a fenced piece of a page.
@@ -121,7 +137,7 @@ func TestABlockOfCommandsSaysSo(t *testing.T) {
 }
 
 func TestEveryCommandInTheDocumentationExistsWithItsFlags(t *testing.T) {
-	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	app := testApp()
 	seen := 0
 	for name, page := range pages(t) {
 		for _, command := range shownCommands(page) {
@@ -207,13 +223,9 @@ func setFlag(flags []cli.Flag, word, value string) error {
 
 // TestEveryDependencyIsExplained holds for those that go.mod calls direct.
 func TestEveryDependencyIsExplained(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var required, explained []string
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(text, -1) {
-		required = append(required, string(m[1]))
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(source(t, "go.mod"), -1) {
+		required = append(required, m[1])
 	}
 	_, table, _ := strings.Cut(pages(t)["CONTRIBUTING.md"], "## Dependencies")
 	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| [^|]+ \|$`).FindAllStringSubmatch(table, -1) {
@@ -227,18 +239,12 @@ func TestEveryDependencyIsExplained(t *testing.T) {
 }
 
 func TestEveryTargetOfMakeInTheDocumentationExists(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)")
-	for name, page := range pages(t) {
-		for _, m := range target.FindAllStringSubmatch(page, -1) {
-			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
-				t.Errorf("%s: there is no `make %s`", name, m[1])
-			}
+	makefile := source(t, "Makefile")
+	eachMatch(t, "(?m)(?:^|`)make ([a-z][a-z-]*)", func(page string, m []string) {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
+			t.Errorf("%s: there is no `make %s`", page, m[1])
 		}
-	}
+	})
 }
 
 func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
@@ -255,11 +261,7 @@ func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
 // TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots finds one that nobody shows, and
 // one that would grow old since no test that `make screenshots` runs makes it.
 func TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, recipe, _ := strings.Cut(string(makefile), "\nscreenshots:")
+	_, recipe, _ := strings.Cut(source(t, "Makefile"), "\nscreenshots:")
 	recipe, _, _ = strings.Cut(recipe, "\n\n")
 	sources, err := filepath.Glob(filepath.Join(repository, "*", "*", "screenshots*_test.go"))
 	if err != nil {
@@ -328,14 +330,11 @@ func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`")
-	for name, page := range pages(t) {
-		for _, m := range named.FindAllStringSubmatch(page, -1) {
-			if !there[m[1]] {
-				t.Errorf("%s names %s, which is no test", name, m[1])
-			}
+	eachMatch(t, "`((?:Test|Fuzz)[A-Z]\\w+)`", func(page string, m []string) {
+		if !there[m[1]] {
+			t.Errorf("%s names %s, which is no test", page, m[1])
 		}
-	}
+	})
 }
 
 // TestEveryLineOfTheThreatModelNamesATest reads the rows of its tables.
@@ -360,14 +359,9 @@ func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
 // TestTroubleshootingListsEveryErrorCodeWithItsExitCode compares the page's table with
 // the codes of the API and what this program makes of them.
 func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "internal", "api", "error.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var codes, rows []string
-	for _, m := range regexp.MustCompile(`Code += "(\S+)"`).FindAllSubmatch(text, -1) {
-		code := string(m[1])
-		codes = append(codes, fmt.Sprintf("%s %d", code, exitCode(&api.Error{Code: api.Code(code)})))
+	for _, m := range regexp.MustCompile(`Code += "(\S+)"`).FindAllStringSubmatch(source(t, "internal", "api", "error.go"), -1) {
+		codes = append(codes, fmt.Sprintf("%s %d", m[1], exitCode(&api.Error{Code: api.Code(m[1])})))
 	}
 	_, table, _ := strings.Cut(pages(t)[filepath.Join("docs", "troubleshooting.md")], "## Error codes")
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+)` \\| .* \\| (\\d+) \\|$").FindAllStringSubmatch(table, -1) {

@@ -36,15 +36,7 @@ func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	home, tunctl := filepath.Join(dir, "h"), filepath.Join(dir, "tunctl")
-	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "c")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster := startPractice(t, lab.Options{})
 	for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(home, 0o700), copyProgram(tunctl)} {
 		if err != nil {
 			t.Fatal(err)

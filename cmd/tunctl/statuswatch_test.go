@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"encoding/base64"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,7 +108,7 @@ func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
 func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig+"[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
+	s.setConfig(sandboxConfig + "[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
 	s.run("agent", "start")
 	all, one := s.watch(80, 24), s.watch(80, 24, "jupyter")
 	all.ExpectScreen("other")
@@ -216,14 +215,8 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
 	t.Parallel()
 	const link = "https://iam.example.org/device?user_code=ABCD"
-	env, _, _ := deviceLogin(t, link)
-	s := &sandbox{t: t, env: env}
-	for _, e := range env {
-		if home, ok := strings.CutPrefix(e, "TUNCTL_HOME="); ok {
-			s.home = home
-		}
-	}
-	s.write(filepath.Join(s.home, "config.toml"), "[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"18777:localhost:5432\"]\n")
+	s, _, _ := deviceLogin(t, link)
+	s.setConfig("[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"18777:localhost:5432\"]\n")
 	s.run("agent", "start")
 	k := s.watch(80, 24)
 	k.ExpectScreen("db")
@@ -234,10 +227,8 @@ func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
 	k.ExpectScreen("the login was interrupted")
 	k.Type("L")
 	k.Expect("logging in to device")
-	k.Expect("Open this page")
-	k.Answer("n")
-	k.Expect("press ENTER.")
-	k.Answer("")
+	k.Reply("Open this page", "n")
+	k.Reply("press ENTER.", "")
 	k.ExpectScreen("connected to device")
 	k.Type("q")
 	k.WantEnd(0)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
+
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
@@ -61,5 +63,12 @@ func TestADestinationIsAHostASessionOrANodeOfEither(t *testing.T) {
 		if got := parseDestination(cfg, st, name); got.Host != want.Host || got.Session != want.Session || got.Node != want.Node {
 			t.Errorf("%s is %+v, want %+v", name, got, want)
 		}
+	}
+}
+
+func TestAHostsRefusalCannotSteerTheTerminal(t *testing.T) {
+	err := exitOf("narval", &ssh.OpenChannelError{Reason: ssh.Prohibited, Message: "no \x1b]0;owned\x07\x1b[2Jshells"})
+	if want := "narval: no shells"; err.Error() != want {
+		t.Errorf("it says %q, want %q", err, want)
 	}
 }

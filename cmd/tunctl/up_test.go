@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/localsocket"
 	"tunctl/internal/term"
 )
 
@@ -86,20 +86,32 @@ type fakeAgent struct {
 	answers []api.Session
 }
 
+// serveAgent has a handler answer what is asked of the agent of a home.
+func serveAgent(t *testing.T, p home.Paths, agent http.Handler) {
+	t.Helper()
+	dir := filepath.Dir(p.Socket)
+	if err := home.MakePrivate(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a long one's folder is not in the home
+	l, err := localsocket.Listen(t.Context(), p.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: agent, ReadHeaderTimeout: patience}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+}
+
 // startFakeAgent starts an agent that answers an up with waitingFor and then sends these sessions,
 // and answers a second up with broughtUp.
 func startFakeAgent(t *testing.T, tells ...api.Session) *fakeAgent {
 	t.Helper()
 	a := &fakeAgent{paths: home.In(t.TempDir()), events: make(chan api.Session, len(tells)), answers: []api.Session{waitingFor, broughtUp}}
-	dir := filepath.Dir(a.paths.Socket)
-	if err := home.MakePrivate(dir); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a long one's folder is not in the home
-	l, err := net.Listen("unix", a.paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	status := api.Status{Version: api.Version, Agent: &api.Agent{PID: os.Getpid(), Version: version()}, Sessions: []api.Session{spooled}}
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status) })
@@ -141,13 +153,7 @@ func startFakeAgent(t *testing.T, tells ...api.Session) *fakeAgent {
 			}
 		}()
 	})
-	server := &http.Server{Handler: mux}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
+	serveAgent(t, a.paths, mux)
 	return a
 }
 
