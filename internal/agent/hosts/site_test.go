@@ -133,3 +133,15 @@ func TestASitesIntervalAndFolderReachTheScheduler(t *testing.T) {
 		t.Errorf("a host without a site: %+v", o)
 	}
 }
+
+func TestChoicesOfALook(t *testing.T) {
+	found := choicesIn(api.Look{
+		Scheduler:  "slurm",
+		Accounts:   []api.Account{{Name: "def-ann", QoS: []string{"long", "short"}}, {Name: "def-bob", QoS: []string{"short"}}},
+		Partitions: []api.Partition{{Name: "gpu", GPUTypes: []string{"a100"}}},
+	})
+	const want = "map[account:[def-ann def-bob] gpu_type:[a100] partition:[gpu] project:[def-ann def-bob] qos:[long short] queue:[gpu] scheduler:[slurm]]"
+	if got := fmt.Sprint(found); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

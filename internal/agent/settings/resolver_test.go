@@ -125,3 +125,12 @@ func TestASitesLimitsAndCertificateReachTheConnection(t *testing.T) {
 		t.Errorf("the person's own certificate is not kept: %+v", own)
 	}
 }
+
+func TestDetectorFindsTheUsersOwnApps(t *testing.T) {
+	d := settingsAt(t, "[app.mine]\npatterns = ['^mine at (?P<host>\\S+):(?P<port>\\d+)']\n").Detector("")
+	_, _ = d.Write([]byte("mine at cn01:8080\n"))
+	d.Flush()
+	if f := d.Finding(); f.App != "mine" || f.Host != "cn01" || f.Port != 8080 {
+		t.Errorf("%+v", f)
+	}
+}
