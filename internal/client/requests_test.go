@@ -5,27 +5,19 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/internal/localsocket"
 )
 
 // serve answers the requests of a client in place of an agent.
 func serve(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	p := home.In(t.TempDir())
-	if err := home.MakePrivate(filepath.Dir(p.Socket)); err != nil {
-		t.Fatal(err)
-	}
-	l, err := localsocket.Listen(t.Context(), p.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := socketIn(t, p)
 	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
