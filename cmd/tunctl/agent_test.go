@@ -32,7 +32,7 @@ func TestEndingText(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfAnotherVersionIsToldOf(t *testing.T) {
+func TestAgentOtherVersion(t *testing.T) {
 	for running, says := range map[string]string{
 		version(): "",
 		"v0.9.0":  "the running agent is version v0.9.0, this program is version " + version() + "; `tunctl agent restart` updates the agent",

@@ -37,7 +37,7 @@ func attachCommand(t *term.Terminal) *cli.Command {
 }
 
 func attach(ctx context.Context, inv *invocation) error {
-	host, err := inv.hostOrOnly()
+	host, err := inv.argumentOr(inv.onlyHost)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/lab"
 )
 
-func TestAPersonAtATerminalPicksOneOfSeveralSessions(t *testing.T) {
+func TestSessionChoice(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	c.AllowExtend(true)

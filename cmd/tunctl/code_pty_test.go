@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/lab"
 )
 
-func TestAnEditorThatSSHDoesNotKnowTheWayOfIsOfferedIt(t *testing.T) {
+func TestCodeSSHConfig(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{QueueFor: -1})
 	writeFiles(t, c.Home(), map[string]string{"idle.sh": "#!/bin/sh\nwhile :; do sleep 1; done\n"})

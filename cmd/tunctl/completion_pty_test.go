@@ -153,7 +153,7 @@ func (s fishShell) press(line string) string {
 
 var shells = []string{"bash", "zsh", "fish"}
 
-func TestTabCompletesWhatMayFollow(t *testing.T) {
+func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)
 	for _, name := range shells {
@@ -192,7 +192,7 @@ func TestTabCompletesWhatMayFollow(t *testing.T) {
 	}
 }
 
-func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
+func TestCompletionFrozenHost(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)
 	u.cluster.Pause()
@@ -206,7 +206,7 @@ func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
 }
 
 // Others who share a folder on the host choose the names of its files.
-func TestTabWithinQuotesGivesTheNameOfTheFile(t *testing.T) {
+func TestCompletionInQuotes(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)
 	writeFiles(t, filepath.Join(u.cluster.Home(), "shared"), map[string]string{

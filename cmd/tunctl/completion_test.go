@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
+func TestCompletionRunsNothing(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	var ran []string
 	for _, words := range everyCommand(t) {
@@ -56,7 +56,7 @@ func everyCommand(t *testing.T) [][]string {
 }
 
 // A command whose help uses other words for its arguments would have no completion.
-func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
+func TestCompletionArgumentKinds(t *testing.T) {
 	known := []string{
 		"SESSION", "HOST", "JOB", "SITE", "SRC", "DST", "FILE", "DIR", "COMMAND",
 		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "NODE:PORT", "ACCOUNT", "WORD", "PATH", // these have no candidates
@@ -79,7 +79,7 @@ func offersFor(t *testing.T, current string, words ...string) []string {
 	return strings.Split(strings.TrimSuffix(offered, "\n"), "\n")
 }
 
-func TestWhatMayFollowIsOffered(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"config.toml": "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n",
@@ -136,7 +136,7 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 	}
 }
 
-func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
+func TestCompletionFlags(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	eachCommand(func(c *cli.Command, words []string) {
 		offered := offersFor(t, "-", words...)

@@ -191,7 +191,7 @@ func (s *sandbox) killAgent(sig os.Signal) {
 	}
 }
 
-func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
+func TestAgentKilled(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.supervise()
@@ -246,7 +246,7 @@ func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
 	}
 }
 
-func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
+func TestAgentStartedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	var work sync.WaitGroup
@@ -273,7 +273,7 @@ func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
 	}
 }
 
-func TestAnAgentOutlivesTheTerminalAndGarbage(t *testing.T) {
+func TestAgentSurvivesGarbage(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")

@@ -124,8 +124,8 @@ func shownCommands(page string) []string {
 	return commands
 }
 
-// TestABlockOfCommandsSaysSo is for the tests of commands, which would not find it otherwise.
-func TestABlockOfCommandsSaysSo(t *testing.T) {
+// TestDocsCommandBlocks is for the tests of commands, which would not find it otherwise.
+func TestDocsCommandBlocks(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^(\$ )?(tunctl|ssh|make) `)
 	for name, page := range pages(t) {
 		for _, b := range blocks(page) {
@@ -136,7 +136,7 @@ func TestABlockOfCommandsSaysSo(t *testing.T) {
 	}
 }
 
-func TestEveryCommandInTheDocumentationExistsWithItsFlags(t *testing.T) {
+func TestDocsCommands(t *testing.T) {
 	app := testApp()
 	seen := 0
 	for name, page := range pages(t) {
@@ -221,8 +221,8 @@ func setFlag(flags []cli.Flag, word, value string) error {
 	return set.Set(strings.TrimLeft(word, "-"), value)
 }
 
-// TestEveryDependencyIsExplained holds for those that go.mod calls direct.
-func TestEveryDependencyIsExplained(t *testing.T) {
+// TestDocsDependencies holds for those that go.mod calls direct.
+func TestDocsDependencies(t *testing.T) {
 	var required, explained []string
 	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(source(t, "go.mod"), -1) {
 		required = append(required, m[1])
@@ -238,7 +238,7 @@ func TestEveryDependencyIsExplained(t *testing.T) {
 	}
 }
 
-func TestEveryTargetOfMakeInTheDocumentationExists(t *testing.T) {
+func TestDocsMakeTargets(t *testing.T) {
 	makefile := source(t, "Makefile")
 	eachMatch(t, "(?m)(?:^|`)make ([a-z][a-z-]*)", func(page string, m []string) {
 		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
@@ -247,7 +247,7 @@ func TestEveryTargetOfMakeInTheDocumentationExists(t *testing.T) {
 	})
 }
 
-func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
+func TestDocsLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	for name, page := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
@@ -258,9 +258,9 @@ func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots finds one that nobody shows, and
+// TestDocsPictures finds one that nobody shows, and
 // one that would grow old since no test that `make screenshots` runs makes it.
-func TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots(t *testing.T) {
+func TestDocsPictures(t *testing.T) {
 	_, recipe, _ := strings.Cut(source(t, "Makefile"), "\nscreenshots:")
 	recipe, _, _ = strings.Cut(recipe, "\n\n")
 	sources, err := filepath.Glob(filepath.Join(repository, "*", "*", "screenshots*_test.go"))
@@ -299,7 +299,7 @@ func TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots(t *testing.T) {
 	}
 }
 
-func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
+func TestDocsConfigs(t *testing.T) {
 	for name, page := range pages(t) {
 		for _, b := range blocks(page) {
 			if b.language != "toml" || !strings.Contains(b.text, "[session.") && !strings.Contains(b.text, "[host.") {
@@ -312,9 +312,9 @@ func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
 	}
 }
 
-// TestEveryTestThatTheThreatModelNamesExists finds a line of the model that no test checks any
+// TestDocsTestNames finds a line of the model that no test checks any
 // more.
-func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
+func TestDocsTestNames(t *testing.T) {
 	there := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir(repository, func(path string, _ fs.DirEntry, err error) error {
@@ -337,8 +337,8 @@ func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
 	})
 }
 
-// TestEveryLineOfTheThreatModelNamesATest reads the rows of its tables.
-func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
+// TestDocsThreatModel reads the rows of its tables.
+func TestDocsThreatModel(t *testing.T) {
 	_, model, _ := strings.Cut(pages(t)[filepath.Join("docs", "security.md")], "## Threat model")
 	rows := 0
 	for line := range strings.Lines(model) {
@@ -356,9 +356,9 @@ func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingListsEveryErrorCodeWithItsExitCode compares the page's table with
+// TestDocsErrorCodes compares the page's table with
 // the codes of the API and what this program makes of them.
-func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
+func TestDocsErrorCodes(t *testing.T) {
 	var codes, rows []string
 	for _, m := range regexp.MustCompile(`Code += "(\S+)"`).FindAllStringSubmatch(source(t, "internal", "api", "error.go"), -1) {
 		codes = append(codes, fmt.Sprintf("%s %d", m[1], exitCode(&api.Error{Code: api.Code(m[1])})))
@@ -372,7 +372,7 @@ func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
 	}
 }
 
-func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
+func TestDocsLimits(t *testing.T) {
 	limit := regexp.MustCompile(`(\d+(?:\.\d)?)( s| min| h)?<!-- (\S+) -->`) // readers see no name
 	found := limit.FindAllStringSubmatch(pages(t)[filepath.Join("docs", "cluster.md")], -1)
 	if len(found) < 15 {

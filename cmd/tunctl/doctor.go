@@ -95,7 +95,7 @@ func newEnvironment(inv *invocation, cfg *configs.Config) doctor.Environment {
 		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
 		State:  p.State, StateProblem: func() (string, error) { return state.Problem(p.StateFile()) },
-		Status:  inv.liveStatus,
+		Status:  func(ctx context.Context) (api.Status, error) { return liveStatus(ctx, inv.client) },
 		Resolve: func(ctx context.Context, host string) (api.Host, error) { return readHost(ctx, read, host) },
 		Preflight: func(ctx context.Context, host string) (doctor.PreflightResult, error) {
 			s, err := read.Settings(ctx, host)

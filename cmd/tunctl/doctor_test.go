@@ -60,7 +60,7 @@ func TestABundleHasNoLoginOrAccountThatTunctlKnows(t *testing.T) {
 	}
 }
 
-func TestALoginThatCannotReachTheHostGivesTheAdviceOfItsSite(t *testing.T) {
+func TestSiteAdvice(t *testing.T) {
 	p := home.In(t.TempDir())
 	folder := configs.SitesFolder(p.Config)
 	site := "title = \"Behind a VPN\"\nbefore = \"Connect to the VPN.\"\n[entrance.one]\nhost = \"127.0.0.1\"\nport = 1\n"

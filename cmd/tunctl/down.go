@@ -29,11 +29,10 @@ func downCommand(t *term.Terminal) *cli.Command {
 }
 
 func down(ctx context.Context, inv *invocation) error {
-	status := inv.liveStatus
+	before, err := liveStatus(ctx, inv.client)
 	if inv.Bool("cancel") { // a job may still run, and be charged
-		status = inv.ensureAgent
+		before, err = inv.ensureAgent(ctx)
 	}
-	before, err := status(ctx)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func eachOf(commands []*cli.Command, above []string, do func(c *cli.Command, wor
 	}
 }
 
-func TestNoLineOfHelpIsTooWide(t *testing.T) {
+func TestHelpWidth(t *testing.T) {
 	const most = 80
 	check := func(words ...string) {
 		for line := range strings.SplitSeq(helpOf(t, words...), "\n") {
@@ -63,7 +63,7 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 }
 
 // A new command does not make it longer: `tunctl help all` has them all.
-func TestTheFrontDoorIsSmall(t *testing.T) {
+func TestHelpFrontPage(t *testing.T) {
 	const mostCommands, mostLines = 12, 34
 	for _, words := range [][]string{{}, {"help"}, {"h"}, {"-h"}, {"--help"}} {
 		page := shows(t, words...)
@@ -87,24 +87,7 @@ func TestTheFrontDoorIsSmall(t *testing.T) {
 	}
 }
 
-func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
-	chapter, at := "", map[string]string{}
-	for line := range strings.SplitSeq(shows(t, "help", "all", "--help"), "\n") {
-		switch {
-		case strings.HasSuffix(line, ":"):
-			chapter = strings.TrimSuffix(line, ":")
-		case strings.HasPrefix(line, "   "):
-			at[strings.Fields(line)[0]] = chapter
-		}
-	}
-	for _, c := range testApp().Commands {
-		if got, shown := at[c.Name]; shown == c.Hidden || got != c.Category {
-			t.Errorf("%s is shown: %v, below %q; want %q", c.Name, shown, got, c.Category)
-		}
-	}
-}
-
-func TestFlagsForScriptsComeLast(t *testing.T) {
+func TestHelpJSONFlagLast(t *testing.T) {
 	eachCommand(func(c *cli.Command, words []string) {
 		flags := cmdline.VisibleFlags(c.Flags)
 		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
@@ -114,7 +97,7 @@ func TestFlagsForScriptsComeLast(t *testing.T) {
 }
 
 // A host or a session may be called so.
-func TestHelpIsNoArgumentOfACommand(t *testing.T) {
+func TestHelpAsArgument(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	for _, name := range []string{"h", "help"} {
 		app := testApp()
@@ -126,7 +109,7 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 	}
 }
 
-func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
+func TestVersionFlag(t *testing.T) {
 	want := shows(t, "version")
 	for _, words := range [][]string{{"--version"}, {"-v"}, {"-version"}, {"--config", "x", "--version"}, {"--version", "up"}} {
 		if got := shows(t, words...); got != want || !strings.HasPrefix(got, "tunctl ") {
@@ -135,7 +118,7 @@ func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
 	}
 }
 
-func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
+func TestHelpAfterArgument(t *testing.T) {
 	eachCommand(func(c *cli.Command, words []string) {
 		if len(c.Subcommands) > 0 || c.HasName(cmdline.SSHCommand) {
 			return
@@ -146,7 +129,7 @@ func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
 	})
 }
 
-func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
+func TestHelpExamples(t *testing.T) {
 	columns := regexp.MustCompile(`\S {2,}\S|^ {2}`)
 	for _, c := range testApp().Commands {
 		example := func(line string) bool {
@@ -158,7 +141,7 @@ func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
 	}
 }
 
-func TestEveryCommandStandsInOneChapter(t *testing.T) {
+func TestHelpChapters(t *testing.T) {
 	var chapters []string
 	for _, c := range testApp().Commands {
 		if c.Hidden != (c.Category == "") {
@@ -173,7 +156,7 @@ func TestEveryCommandStandsInOneChapter(t *testing.T) {
 	}
 }
 
-func TestHelpTextsAreThoseOfCommands(t *testing.T) {
+func TestHelpTexts(t *testing.T) {
 	files, err := helpTexts.ReadDir("help")
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func showHosts(ctx context.Context, inv *invocation) error {
 		names = inv.Args().Slice()
 	}
 	live := map[string]api.Host{}
-	st, err := inv.liveStatus(ctx)
+	st, err := liveStatus(ctx, inv.client)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func personAt(t *testing.T, c *lab.Cluster) *sandbox {
 	return s
 }
 
-func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
+func TestInit(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	s := personAt(t, c)
@@ -128,7 +128,7 @@ func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	}
 }
 
-func TestTheInterviewSuggestsTheSiteInTheSSHConfigAndSearches(t *testing.T) {
+func TestInitSiteSearch(t *testing.T) {
 	t.Parallel()
 	k := newHome(t, "Host mycluster\nHostName narval.alliancecan.ca\n").talk("init", "--no-login")
 	k.Expect("Probably \x1b[1mnarval\x1b[0m: your ssh config has mycluster.")
@@ -146,7 +146,7 @@ func TestTheInterviewSuggestsTheSiteInTheSSHConfigAndSearches(t *testing.T) {
 	k.WantEnd(exitInterrupted)
 }
 
-func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
+func TestInitSuggestion(t *testing.T) {
 	t.Parallel()
 	text := "Host mycluster\nHostName narval.alliancecan.ca\n"
 	for n := range 30 {
@@ -164,7 +164,7 @@ func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
 	}
 }
 
-func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
+func TestInitInterrupted(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	s := personAt(t, c)
@@ -183,7 +183,7 @@ func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
 	}
 }
 
-func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
+func TestAttachChoice(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{QueueFor: -1})
 	s := personAt(t, c)
@@ -233,7 +233,7 @@ func installJupyter(t *testing.T, folder, version string) {
 	})
 }
 
-func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
+func TestInitUnknownPBS(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{Dialect: lab.PBS})
 	s := personAt(t, c)
@@ -290,7 +290,7 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 	}
 }
 
-func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
+func TestInitWithoutJupyter(t *testing.T) {
 	t.Parallel()
 	path := withoutJupyter(t)
 	c := startPractice(t, lab.Options{Path: path})
@@ -328,7 +328,7 @@ func withoutJupyter(t *testing.T) string {
 	return dir
 }
 
-func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
+func TestInitOwnScript(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	s := personAt(t, c)
@@ -356,7 +356,7 @@ func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
 	}
 }
 
-func TestInitTellsThatTheTestOfTheJobSubmittedIt(t *testing.T) {
+func TestInitTestSubmits(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	s := personAt(t, c)

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/term"
 )
 
-func TestATerminalWithoutUTF8GetsASCII(t *testing.T) {
+func TestTerminalWithoutUTF8(t *testing.T) {
 	t.Parallel()
 	s := newHome(t, "")
 	s.env = append(s.env, "LC_ALL=C")
@@ -23,7 +23,7 @@ func TestATerminalWithoutUTF8GetsASCII(t *testing.T) {
 	}
 }
 
-func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
+func TestTerminalWidth(t *testing.T) {
 	screen, tty, err := pty.Open()
 	if err != nil {
 		t.Skip(err)

@@ -13,9 +13,9 @@ import (
 	"tunctl/internal/dev/ptytest"
 )
 
-// TestAnAssistantAsksAndThePersonAnswersInATerminal has the program at both ends: `tunctl mcp`
+// TestMCPApproval has the program at both ends: `tunctl mcp`
 // for an assistant, and `tunctl mcp approve` in a terminal.
-func TestAnAssistantAsksAndThePersonAnswersInATerminal(t *testing.T) {
+func TestMCPApproval(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.setConfig(sandboxConfig + "[mcp]\nnode_hours = 8\n")

@@ -19,10 +19,10 @@ import (
 // stranger is a user who owns nothing.
 const stranger = 65534
 
-// TestAStrangerGetsNothingOfTheLogin has another user of the machine try every way to
+// TestStrangerGetsNothing has another user of the machine try every way to
 // the agent's connection: first with the files and folders as they are, then with all of them
 // readable, when only the agent's own check of the peer's user protects it.
-func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
+func TestStrangerGetsNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("only root can play another user, and CI promises that one is played")

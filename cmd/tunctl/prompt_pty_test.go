@@ -40,7 +40,7 @@ func deviceLogin(t *testing.T, link string) (s *sandbox, started, opened string)
 		"TUNCTL_SSH_CONFIG="+filepath.Join(dir, "ssh_config"), "BROWSER="+filepath.Join(dir, "browser")), started, opened
 }
 
-func TestALoginPageIsOpenedIfThePersonAgrees(t *testing.T) {
+func TestPromptLoginPage(t *testing.T) {
 	t.Parallel()
 	link := "https://iam.example.org/realms/hpc/device?user_code=ABCD-EFGH&long=" + strings.Repeat("x", 300)
 	s, started, opened := deviceLogin(t, link)

@@ -136,9 +136,6 @@ func (inv *invocation) onlySession() (string, error) {
 		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))
 }
 
-// hostOrOnly is the host that was named or, without one, the only host in the config.
-func (inv *invocation) hostOrOnly() (string, error) { return inv.argumentOr(inv.onlyHost) }
-
 // isHost reports whether the config or the ssh config has a host of that name.
 func (inv *invocation) isHost(name string) bool {
 	return slices.Contains(knownHosts(readConfig(inv.paths)), name)
@@ -179,8 +176,8 @@ func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 
 // liveStatus is the status of the running agent, empty where there is none. One that hangs is an
 // error: it may hold connections.
-func (inv *invocation) liveStatus(ctx context.Context) (api.Status, error) {
-	st, err := inv.client.Status(ctx)
+func liveStatus(ctx context.Context, cl *client.Client) (api.Status, error) {
+	st, err := cl.Status(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return api.Status{}, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"tunctl/internal/dev/ptytest"
 )
 
-func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
+func TestWatchTerminated(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -50,7 +50,7 @@ func (s *sandbox) watch(columns, rows int, args ...string) *ptytest.Program {
 	return ptytest.StartSized(s.t, cmd, columns, rows)
 }
 
-func TestTheTerminalIsAsBeforeHoweverTheWatchEnds(t *testing.T) {
+func TestWatchRestoresTerminal(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -80,7 +80,7 @@ func TestTheTerminalIsAsBeforeHoweverTheWatchEnds(t *testing.T) {
 	s.run("agent", "status") // it stays
 }
 
-func TestAWatchOnADumbTerminalPrintsThePlainTable(t *testing.T) {
+func TestWatchDumbTerminal(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -95,7 +95,7 @@ func TestAWatchOnADumbTerminalPrintsThePlainTable(t *testing.T) {
 	}
 }
 
-func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
+func TestWatchWithoutAgent(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	k := s.watch(80, 24)
@@ -105,7 +105,7 @@ func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
 	}
 }
 
-func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
+func TestWatchOneSession(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.setConfig(sandboxConfig + "[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
@@ -121,7 +121,7 @@ func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
 	}
 }
 
-func TestASuspendedWatchContinues(t *testing.T) {
+func TestWatchSuspended(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -144,7 +144,7 @@ func TestASuspendedWatchContinues(t *testing.T) {
 	alone.WantEnd(0)
 }
 
-func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
+func TestWatchKeys(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.cluster.AllowExtend(true)
@@ -212,7 +212,7 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 	k.WantEnd(0)
 }
 
-func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
+func TestWatchLogin(t *testing.T) {
 	t.Parallel()
 	const link = "https://iam.example.org/device?user_code=ABCD"
 	s, _, _ := deviceLogin(t, link)

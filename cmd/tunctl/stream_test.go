@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/home"
 )
 
-func TestTheSessionThatAPersonMistypedIsSuggested(t *testing.T) {
+func TestDestinationMistyped(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.toml")
 	if err := os.WriteFile(file, []byte("[session.jupyter]\nhost = 'narval'\nsubmit = '~/jupyter.sh'\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestTheSessionThatAPersonMistypedIsSuggested(t *testing.T) {
 	}
 }
 
-func TestADestinationIsAHostASessionOrANodeOfEither(t *testing.T) {
+func TestDestination(t *testing.T) {
 	cfg := &configs.Config{
 		Hosts: []configs.Host{{Name: "narval"}, {Name: "same"}},
 		Sessions: []configs.Session{

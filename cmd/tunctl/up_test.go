@@ -23,7 +23,7 @@ import (
 	"tunctl/internal/term"
 )
 
-func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
+func TestPageNotOpened(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, tt := range []struct {
@@ -54,7 +54,7 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 	}
 }
 
-func TestABoardIsAnnouncedAsWhatTheJobServesFirst(t *testing.T) {
+func TestUpAnnouncesBoard(t *testing.T) {
 	for _, tt := range []struct {
 		app, served string
 		first       bool
@@ -164,7 +164,7 @@ var (
 	broughtUp  = api.Session{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}}
 )
 
-func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
+func TestUpPermissionEnds(t *testing.T) {
 	a := startFakeAgent(t, lapsed)
 	var said bytes.Buffer
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
@@ -177,14 +177,14 @@ func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
 	}
 }
 
-func TestAnUpThatAnotherCommandTookDownSaysSo(t *testing.T) {
+func TestUpTakenDown(t *testing.T) {
 	down := api.Session{Name: "jupyter", State: api.SessionDown, Cause: "submitting ~/jupyter.sh"}
 	if err := (&up{name: "jupyter"}).failure(down); err.Error() != "jupyter was taken down meanwhile" {
 		t.Error(err)
 	}
 }
 
-func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
+func TestUpPermissionEndsWhileSubmitting(t *testing.T) {
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
 	a := startFakeAgent(t, submitting)
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, io.Discard), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
@@ -195,7 +195,7 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 	}
 }
 
-func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
+func TestUpSlowAgent(t *testing.T) {
 	a := startFakeAgent(t)
 	a.hangs = true
 	u := &up{invocation: &invocation{Terminal: &term.Terminal{Out: io.Discard, Err: io.Discard}, paths: a.paths, client: client.New(a.paths)}, name: "jupyter", wait: 3 * time.Second}
@@ -205,7 +205,7 @@ func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
 	}
 }
 
-func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
+func TestUpRemains(t *testing.T) {
 	queued := api.Session{Name: "jupyter", State: api.SessionQueued, Job: &api.Job{ID: "7", State: api.JobQueued}}
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, MaySubmit: true}
 	reconnecting := api.Session{Name: "jupyter", State: api.SessionReconnecting, MaySubmit: true, Job: &api.Job{ID: "7", State: api.JobRunning}}

@@ -10,9 +10,9 @@ import (
 	"tunctl/internal/dev/wording"
 )
 
-// TestHelpAndManPagesUsePlainWords reads them as they are shown: put together from many
+// TestHelpWording reads them as they are shown: put together from many
 // strings, and wrapped.
-func TestHelpAndManPagesUsePlainWords(t *testing.T) {
+func TestHelpWording(t *testing.T) {
 	texts := cmdline.ManPages(testApp(), version())
 	texts["tunctl --help"] = helpOf(t)
 	eachOf(testApp().Commands, nil, func(c *cli.Command, words []string) {

@@ -2,13 +2,11 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"strconv"
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/ctxtime"
 )
 
 // Up starts a session and returns at once.
@@ -63,21 +61,6 @@ func (c *Client) Logout(ctx context.Context, host string) error {
 func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
 	_, err := call(ctx, c, api.CallAnswer, a, id)
 	return err
-}
-
-// Stop stops the agent, and waits until none answers. Jobs keep running.
-func (c *Client) Stop(ctx context.Context) error {
-	if _, err := call(ctx, c, api.CallStop, api.None{}); err != nil {
-		return err
-	}
-	for {
-		if _, err := c.Status(ctx); errors.Is(err, ErrNotRunning) {
-			return nil
-		}
-		if err := ctxtime.Sleep(ctx, startPoll); err != nil {
-			return api.Errorf(api.CodeAgent, "the agent is still running").Because(err)
-		}
-	}
 }
 
 // Watch calls each for every event until ctx or the agent ends. The first event is the

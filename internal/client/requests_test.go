@@ -24,7 +24,7 @@ func serve(t *testing.T, answer http.HandlerFunc) *Client {
 	return New(p)
 }
 
-func TestTheListOfAHostWithoutJobsIsEmptyAndNotNull(t *testing.T) {
+func TestLastJobsEmpty(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(api.JobsResponse{}) })
 	list, err := c.LastJobsOf(t.Context(), []string{"narval"})
 	text, _ := json.Marshal(list)

@@ -101,6 +101,21 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 	}
 }
 
+// Stop stops the agent, and waits until none answers. Jobs keep running.
+func (c *Client) Stop(ctx context.Context) error {
+	if _, err := call(ctx, c, api.CallStop, api.None{}); err != nil {
+		return err
+	}
+	for {
+		if _, err := c.Status(ctx); errors.Is(err, ErrNotRunning) {
+			return nil
+		}
+		if err := ctxtime.Sleep(ctx, startPoll); err != nil {
+			return api.Errorf(api.CodeAgent, "the agent is still running").Because(err)
+		}
+	}
+}
+
 // Detached returns a launcher that runs this program with args, without a terminal, in its own
 // process group, with its output in the agent's log.
 func Detached(paths home.Paths, args ...string) Launcher {

@@ -71,7 +71,7 @@ func examine(t *testing.T, w Environment) (problems []api.Check, all string) {
 	return problems, all
 }
 
-func TestAHealthyWorldHasNothingWrong(t *testing.T) {
+func TestExamineHealthy(t *testing.T) {
 	problems, all := examine(t, healthy(t))
 	for _, c := range problems {
 		if c.Result == api.CheckBad {
@@ -85,8 +85,8 @@ func TestAHealthyWorldHasNothingWrong(t *testing.T) {
 	}
 }
 
-// TestEverythingWrongIsFoundAndNamed has each thing that doctor knows wrong once.
-func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
+// TestExamine has each thing that doctor knows wrong once.
+func TestExamine(t *testing.T) {
 	unreachable := func(message string) error { return &api.Error{Code: api.CodeUnreachable, Message: message} }
 	tests := map[string]struct {
 		damage func(t *testing.T, w *Environment)
@@ -289,7 +289,7 @@ func look(s PreflightResult, err error) func(context.Context, string) (Preflight
 	return func(context.Context, string) (PreflightResult, error) { return s, err }
 }
 
-func TestAHostThatIsConnectedNeedsNoKeyHere(t *testing.T) {
+func TestExamineConnectedHost(t *testing.T) {
 	w := healthy(t)
 	host(func(h *api.Host) { h.IdentityFiles = nil })(t, &w)
 	agentHas(api.Host{State: api.HostUp, Auth: "publickey"})(t, &w)
@@ -381,7 +381,7 @@ func TestABundleHasNoLinesOfAJobsLog(t *testing.T) {
 	}
 }
 
-func TestAShortNameIsTakenOutOnlyWhereItStandsAlone(t *testing.T) {
+func TestScrubberShortName(t *testing.T) {
 	s := NewScrubber(map[string]string{"al": "user"})
 	if got := s.Scrub("al finally called al's alias"); got != "user finally called user's alias" {
 		t.Errorf("got %q", got)

@@ -33,7 +33,7 @@ func (l limited) WriteAt(p []byte, off int64) (int, error) {
 	return l.WriterAt.WriteAt(p, off)
 }
 
-func TestAQuotaThatIsUsedUpIsGuessedFromAnAnswerThatSaysNothing(t *testing.T) {
+func TestCopyQuotaUsedUp(t *testing.T) {
 	memory := sftp.InMemHandler()
 	memory.FilePut = quota{memory.FilePut}
 	s := newServer(t)
@@ -46,7 +46,7 @@ func TestAQuotaThatIsUsedUpIsGuessedFromAnAnswerThatSaysNothing(t *testing.T) {
 	}
 }
 
-func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
+func TestCopyLargeFileChanges(t *testing.T) {
 	for name, change := range map[string]func(name string) error{
 		"it grew": func(name string) error {
 			f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
@@ -86,7 +86,7 @@ func TestALargeFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	}
 }
 
-func TestASmallFileThatShrankIsNotPutInPlace(t *testing.T) {
+func TestCopySmallFileShrank(t *testing.T) {
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
 	file(t, here, 1000)
@@ -118,7 +118,7 @@ func (s sized) Filelist(*sftp.Request) (sftp.ListerAt, error) {
 
 func (s sized) Fileread(*sftp.Request) (io.ReaderAt, error) { return strings.NewReader(s.text), nil }
 
-func TestAFileWithoutARealSizeIsCopiedWhole(t *testing.T) {
+func TestCopyWithoutSize(t *testing.T) {
 	for _, c := range []struct {
 		length int
 		size   int64
@@ -141,7 +141,7 @@ func TestAFileWithoutARealSizeIsCopiedWhole(t *testing.T) {
 	}
 }
 
-func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T) {
+func TestCopyLinks(t *testing.T) {
 	s := newServer(t)
 	s.exact = true
 	here := t.TempDir()
@@ -183,7 +183,7 @@ func TestLinksInAFolderAreCopiedAsLinksAndOneThatIsNamedIsFollowed(t *testing.T)
 	}
 }
 
-func TestAPatternCopiesTheRestBesideALinkThatLeadsNowhere(t *testing.T) {
+func TestCopyPatternBrokenLink(t *testing.T) {
 	s := newServer(t)
 	s.exact = true
 	here := t.TempDir()
@@ -210,7 +210,7 @@ func TestAPatternCopiesTheRestBesideALinkThatLeadsNowhere(t *testing.T) {
 	}
 }
 
-func TestASourceThatIsNotThereIsToldFromALinkAndAPattern(t *testing.T) {
+func TestCopyMissingSource(t *testing.T) {
 	s := newServer(t)
 	s.exact = true
 	symlink(t, "no/such", s.path("nowhere"))
@@ -233,7 +233,7 @@ func TestASourceThatIsNotThereIsToldFromALinkAndAPattern(t *testing.T) {
 	}
 }
 
-func TestNamesThatToolsStumbleOverArriveAsTheyAre(t *testing.T) {
+func TestCopyStrangeNames(t *testing.T) {
 	names := []string{"-rf", "a b", `quote"s'`, "$HOME `id`", "brackets[1]*", "ünï", ".hidden"}
 	if runtime.GOOS == "linux" {
 		names = append(names, "two\nlines", "not-utf8-\xff\xfe", `back\slash`, "colon:inside")

@@ -55,7 +55,7 @@ func resize(t *testing.T, disk string, flags uintptr, mb int) {
 	}
 }
 
-func TestAFullDiskIsSaidAndWhatWasCopiedIsKept(t *testing.T) {
+func TestCopyFullDisk(t *testing.T) {
 	const room, size, more = writeWindow>>20 + 8, writeWindow + 16*chunkSize, 200
 	disk, child := onSmallDisk(t, room)
 	if !child {
@@ -99,7 +99,7 @@ func TestAFullDiskIsSaidAndWhatWasCopiedIsKept(t *testing.T) {
 	}
 }
 
-func TestASmallFileThatDoesNotFitLeavesNothing(t *testing.T) {
+func TestCopyFullDiskSmallFiles(t *testing.T) {
 	disk, child := onSmallDisk(t, 1)
 	if !child {
 		return

@@ -168,7 +168,7 @@ func (l cutShort) ListAt(out []os.FileInfo, off int64) (int, error) {
 	return n, err
 }
 
-func TestWhatWasListedOfAFolderIsCopiedThoughTheRestCannotBe(t *testing.T) {
+func TestCopyPartialListing(t *testing.T) {
 	here := t.TempDir()
 	h := hostile{cutShort: true, folders: map[string]entries{"/results": {entry{"x", 0o600, int64(len(payload))}}}}
 	if said := h.copyFrom(t, here); !strings.Contains(said, `"/results": `) || !strings.Contains(said, "input/output error") {

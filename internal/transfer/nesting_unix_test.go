@@ -16,7 +16,7 @@ import (
 	"github.com/pkg/sftp"
 )
 
-func TestAFolderIsNotCopiedIntoItself(t *testing.T) {
+func TestCopyIntoItself(t *testing.T) {
 	for name, c := range map[string]struct{ source, target string }{
 		"into a folder in it":                  {"data", "data/backup"},
 		"into a folder deeper in it":           {"data", "data/backup/old/"},
@@ -91,7 +91,7 @@ func (n noModes) Filecmd(r *sftp.Request) error {
 	return n.FileCmder.Filecmd(r)
 }
 
-func TestAFolderIsCopiedIntoOneOfThatNameElsewhere(t *testing.T) {
+func TestCopySameNameElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	data := file(t, filepath.Join(dir, "data/a"), 10)
 	memory := sftp.InMemHandler()

@@ -298,7 +298,7 @@ func TestAPartThatBecameALinkIsNotReopened(t *testing.T) {
 	}
 }
 
-func TestOnlyAWholePacketThatMakesAFileIsGivenAMode(t *testing.T) {
+func TestOwnerOnlyPackets(t *testing.T) {
 	create := []byte("\x00\x00\x00\x12\x03\x00\x00\x00\x07\x00\x00\x00\x01a\x00\x00\x00\x0a\x00\x00\x00\x00")
 	withMode := "\x00\x00\x00\x16\x03\x00\x00\x00\x07\x00\x00\x00\x01a\x00\x00\x00\x0a\x00\x00\x00\x04\x00\x00\x01\x80"
 	reading := bytes.Replace(create, []byte("\x0a\x00\x00\x00\x00"), []byte("\x01\x00\x00\x00\x00"), 1)
@@ -350,7 +350,7 @@ func TestAFIFOIsNeitherReadNorWritten(t *testing.T) {
 	}
 }
 
-func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
+func TestHostServerEndsEachTime(t *testing.T) {
 	there, here := t.TempDir(), t.TempDir()
 	large := filepath.Join(here, "large")
 	file(t, large, 8*chunkSize)
@@ -372,7 +372,7 @@ func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestChannelsThatAreLostAreMadeAgainEverMoreSlowly(t *testing.T) {
+func TestHostLostChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		begun := time.Now()

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-func TestAChannelThatIsBeingOpenedDelaysNoCancelAndSurvivesNoClose(t *testing.T) {
+func TestHostChannelBeingOpened(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, h *Host, answer func()){
 		"a cancelled copy does not wait for it": func(t *testing.T, h *Host, answer func()) {
 			defer answer()
@@ -53,7 +53,7 @@ func TestAChannelThatIsBeingOpenedDelaysNoCancelAndSurvivesNoClose(t *testing.T)
 	}
 }
 
-func TestAListingMarksFoldersAndLinksToThem(t *testing.T) {
+func TestList(t *testing.T) {
 	s := newServer(t)
 	for _, dir := range []string{"results", "reports"} {
 		if err := os.Mkdir(s.path(dir), 0o700); err != nil {

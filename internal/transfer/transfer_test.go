@@ -218,7 +218,7 @@ func noParts(t *testing.T, dir string) {
 	}
 }
 
-func TestFilesOfEverySizeArriveWhole(t *testing.T) {
+func TestCopyEverySize(t *testing.T) {
 	for _, size := range []int{0, 1, packet, smallFile, smallFile + 1, chunkSize, 3*chunkSize + 7, writeWindow + 5*chunkSize + 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := newServer(t)
@@ -250,7 +250,7 @@ func TestFilesOfEverySizeArriveWhole(t *testing.T) {
 	}
 }
 
-func TestALostConnectionIsMadeAgainAndTheCopyGoesOn(t *testing.T) {
+func TestCopyLostConnection(t *testing.T) {
 	s := newServer(t)
 	s.cutAfter, s.cuts = 3*chunkSize, 5
 	here := t.TempDir()
@@ -275,7 +275,7 @@ func TestALostConnectionIsMadeAgainAndTheCopyGoesOn(t *testing.T) {
 	noParts(t, s.path("many"))
 }
 
-func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
+func TestCopyResumesPart(t *testing.T) {
 	const size, cut = writeWindow + 20*chunkSize, writeWindow + 10*chunkSize + 77
 	for name, resumed := range map[string]bool{"what is there is kept": true, "another file's part is not trusted": false} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
 	}
 }
 
-func TestResumeSkipsWhatIsThereAndNothingElse(t *testing.T) {
+func TestCopyResumeSkips(t *testing.T) {
 	s := newServer(t)
 	here := t.TempDir()
 	file(t, filepath.Join(here, "d", "kept"), 1000)
@@ -334,7 +334,7 @@ func TestResumeSkipsWhatIsThereAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAHostThatAllowsOneChannelIsEnough(t *testing.T) {
+func TestCopyOneChannel(t *testing.T) {
 	s := newServer(t)
 	s.limit = 1
 	here := filepath.Join(t.TempDir(), "a")
@@ -348,7 +348,7 @@ func TestAHostThatAllowsOneChannelIsEnough(t *testing.T) {
 	}
 }
 
-func TestAHostOutOfReachEndsTheWholeCopyAtOnce(t *testing.T) {
+func TestCopyHostOutOfReach(t *testing.T) {
 	s := newServer(t)
 	s.refuse = errors.New("needs a person")
 	here := t.TempDir()
@@ -361,7 +361,7 @@ func TestAHostOutOfReachEndsTheWholeCopyAtOnce(t *testing.T) {
 	}
 }
 
-func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
+func TestCopyOneFailure(t *testing.T) {
 	s := newServer(t)
 	here := t.TempDir()
 	file(t, filepath.Join(here, "d", "good"), 10)
@@ -377,7 +377,7 @@ func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	noParts(t, s.path("d"))
 }
 
-func TestAFailedWriteNamesTheTargetAndNotItsPart(t *testing.T) {
+func TestCopyErrorNamesTarget(t *testing.T) {
 	for _, size := range []int{10, smallFile + 1} {
 		s := newServer(t)
 		here, there := filepath.Join(t.TempDir(), "taken"), t.TempDir()
@@ -396,7 +396,7 @@ func TestAFailedWriteNamesTheTargetAndNotItsPart(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+func TestCopyMissingFolder(t *testing.T) {
 	s := newServer(t)
 	here := t.TempDir()
 	file(t, filepath.Join(here, "a"), 10)
@@ -411,7 +411,7 @@ func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
+func TestCopyFileChanges(t *testing.T) {
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
 	file(t, here, 1000)
@@ -435,7 +435,7 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	}
 }
 
-func TestACancelledCopyLeavesNothingUnderItsName(t *testing.T) {
+func TestCopyCancelled(t *testing.T) {
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
 	file(t, here, 60*chunkSize)

@@ -49,7 +49,7 @@ site      = "narval"
 scheduler = "pbs"
 `
 
-func TestTheConfigWinsOverTheSite(t *testing.T) {
+func TestWatchOptionsScheduler(t *testing.T) {
 	a := hostsAt(t, sites)
 	if got := a.WatchOptions("brazil").Scheduler; got != "slurm" {
 		t.Errorf("scheduler %q, want the site's", got)
@@ -62,7 +62,7 @@ func TestTheConfigWinsOverTheSite(t *testing.T) {
 	}
 }
 
-func TestASiteThatAsksForFewQueriesGetsNoneSoonAfterASubmission(t *testing.T) {
+func TestWatchOptionsFewQueries(t *testing.T) {
 	a := hostsAt(t, sites)
 	for host, want := range map[string]time.Duration{"own": 0, "elsewhere": remote.DefaultLimits().QueryAfterSubmit} {
 		if got := a.WatchOptions(host).Limits.QueryAfterSubmit; got != want {
@@ -71,7 +71,7 @@ func TestASiteThatAsksForFewQueriesGetsNoneSoonAfterASubmission(t *testing.T) {
 	}
 }
 
-func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
+func TestSiteHint(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func strictHosts(t *testing.T, host string) *Hosts {
 	return a
 }
 
-func TestASitesIntervalAndFolderReachTheScheduler(t *testing.T) {
+func TestWatchOptionsOfSite(t *testing.T) {
 	o := strictHosts(t, "").WatchOptions("strict")
 	if o.Limits.Query != 10*time.Minute || o.Limits.QuerySlow < o.Limits.Query || o.Private != "/work/$(id -gn)/.tunctl" {
 		t.Errorf("%+v", o)
