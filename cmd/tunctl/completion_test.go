@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,17 +80,13 @@ func offersFor(t *testing.T, current string, words ...string) []string {
 
 func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"config.toml": "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n",
 		"other.toml":  "[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
 		"both.toml":   "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
 		"sites.toml":  "[host.fir]\nsite = \"archer2\"\n[session.nb]\nhost = \"fir\"\nsubmit = \"builtin:jupyter\"\n",
 		"ssh_config":  "Host narval bastion\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
 	t.Setenv("TUNCTL_SSH_CONFIG", filepath.Join(dir, "ssh_config"))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -14,11 +13,9 @@ import (
 )
 
 func TestDestinationMistyped(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte("[session.jupyter]\nhost = 'narval'\nsubmit = '~/jupyter.sh'\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	inv := &invocation{paths: home.Paths{Config: file}}
+	p := home.In(t.TempDir())
+	writeFiles(t, filepath.Dir(p.Config), map[string]string{"config.toml": "[session.jupyter]\nhost = 'narval'\nsubmit = '~/jupyter.sh'\n"})
+	inv := &invocation{paths: p}
 	unknown := &api.Error{Code: api.CodeUnknownHost, Message: "no host", Hint: "`tunctl hosts` lists the hosts"}
 	for name, want := range map[string]string{
 		"jupiter": "did you mean the session jupyter?", "jupiter.tun": "did you mean the session jupyter?",

@@ -250,12 +250,8 @@ func TestCopyStrangeNames(t *testing.T) {
 			t.Errorf("%q alone: %v", name, err)
 		}
 	}
-	if err := s.copy(Options{From: Local(), Sources: []string{filepath.Join(here, "d")}, Target: "d"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.copy(Options{To: Local(), Sources: []string{"d"}, Target: back}); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(Options{From: Local(), Sources: []string{filepath.Join(here, "d")}, Target: "d"})
+	s.mustCopy(Options{To: Local(), Sources: []string{"d"}, Target: back})
 	entries, err := os.ReadDir(filepath.Join(back, "d"))
 	if err != nil {
 		t.Fatal(err)

@@ -83,9 +83,7 @@ func TestCopyFullDisk(t *testing.T) {
 			}
 			resize(t, disk, syscall.MS_REMOUNT, more)
 			o.Resume, o.Progress = true, new(Progress)
-			if err := s.copy(o); err != nil {
-				t.Fatal(err)
-			}
+			s.mustCopy(o)
 			same(t, copied, data)
 			noParts(t, disk)
 			if n := o.Progress.Counts(); n.Skipped == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -55,19 +54,10 @@ func TestHostChannelBeingOpened(t *testing.T) {
 
 func TestList(t *testing.T) {
 	s := newServer(t)
-	for _, dir := range []string{"results", "reports"} {
-		if err := os.Mkdir(s.path(dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"results/a", "reports/a", "readme", "other"} {
+		file(t, s.path(name), 1)
 	}
-	if err := os.Symlink("results", s.path("recent")); err != nil {
-		t.Skip(err)
-	}
-	for _, file := range []string{"readme", "other"} {
-		if err := os.WriteFile(s.path(file), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	symlink(t, "results", s.path("recent"))
 	stream, err := s.dial(t.Context(), false, false)
 	if err != nil {
 		t.Fatal(err)

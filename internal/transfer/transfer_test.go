@@ -133,6 +133,14 @@ func (s *server) copy(o Options) error {
 	return Copy(s.t.Context(), o)
 }
 
+// mustCopy is copy, which must not fail.
+func (s *server) mustCopy(o Options) {
+	s.t.Helper()
+	if err := s.copy(o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // host is the server as one end of a copy, until the test ends.
 func (s *server) host() *Host {
 	h := NewHost(s.dial)
@@ -228,18 +236,14 @@ func TestCopyEverySize(t *testing.T) {
 			if err := os.Chtimes(here, old, old); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up"}); err != nil {
-				t.Fatal(err)
-			}
+			s.mustCopy(Options{From: Local(), Sources: []string{here}, Target: "up"})
 			same(t, s.path("up"), data)
 			info, err := os.Stat(s.path("up"))
 			if err != nil || info.Mode().Perm() != 0o640 || !info.ModTime().Equal(old) {
 				t.Errorf("mode %v, time %v, want 0640 and %v", info.Mode(), info.ModTime(), old)
 			}
 			back := filepath.Join(t.TempDir(), "b")
-			if err := s.copy(Options{To: Local(), Sources: []string{"up"}, Target: back}); err != nil {
-				t.Fatal(err)
-			}
+			s.mustCopy(Options{To: Local(), Sources: []string{"up"}, Target: back})
 			same(t, back, data)
 			noParts(t, s.dir)
 			noParts(t, filepath.Dir(back))
@@ -296,9 +300,7 @@ func TestCopyResumesPart(t *testing.T) {
 					t.Fatal(err)
 				}
 				p := new(Progress)
-				if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Resume: true, Progress: p}); err != nil {
-					t.Fatal(err)
-				}
+				s.mustCopy(Options{From: Local(), Sources: []string{here}, Target: "up", Resume: true, Progress: p})
 				same(t, s.path("up"), data)
 				if n := p.Counts(); (n.Skipped > 0) != resumed || n.Skipped+n.Copied != size {
 					t.Errorf("%+v", n)
@@ -316,18 +318,14 @@ func TestCopyResumeSkips(t *testing.T) {
 	changed := filepath.Join(here, "d", "changed")
 	file(t, changed, 1000)
 	o := Options{From: Local(), Sources: []string{filepath.Join(here, "d")}, Target: "d"}
-	if err := s.copy(o); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(o)
 	later := time.Now().Add(time.Hour)
 	data := file(t, changed, 1000)
 	if err := os.Chtimes(changed, later, later); err != nil {
 		t.Fatal(err)
 	}
 	o.Resume, o.Target, o.Progress = true, ".", new(Progress)
-	if err := s.copy(o); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(o)
 	same(t, s.path("d/changed"), data)
 	if n := o.Progress.Counts(); n.Skipped != 1000 || n.Copied != 1000 {
 		t.Errorf("%+v", n)
@@ -339,9 +337,7 @@ func TestCopyOneChannel(t *testing.T) {
 	s.limit = 1
 	here := filepath.Join(t.TempDir(), "a")
 	data := file(t, here, 8*chunkSize)
-	if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up"}); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(Options{From: Local(), Sources: []string{here}, Target: "up"})
 	same(t, s.path("up"), data)
 	if n := s.dials.Load(); n != 1 {
 		t.Errorf("%d channels", n)
