@@ -72,8 +72,11 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)
 	o := agent.Options{Paths: p, Version: version(), SSHConfig: os.Getenv("TUNCTL_SSH_CONFIG"), Limits: session.DefaultLimits(), Log: log}
-	if isPractice(p, log) {
+	if isPractice(p) {
+		log.Warn("practice limits apply: hosts outside the practice cluster are refused")
 		o.Practice, o.Limits = isPracticeAddress, session.PracticeLimits()
+	} else if os.Getenv("TUNCTL_PRACTICE") != "" {
+		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
 	}
 	a, err := agent.New(o)
 	if err != nil {
@@ -145,20 +148,15 @@ func agentStop(ctx context.Context, inv *invocation) error {
 func stopAgent(ctx context.Context, inv *invocation) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	running := inv.anyAgent()
-	err := running.Stop(ctx)
+	err := inv.anyAgent().Stop(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running")
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		inv.Say("the agent has stopped; jobs keep running")
 	}
-	if err := running.AwaitGone(ctx); err != nil {
-		return err
-	}
-	inv.Say("the agent has stopped; jobs keep running")
-	return nil
+	return err
 }
 
 // agentRestart restarts the agent, which logs in at once where that needs nobody: a person asked

@@ -37,7 +37,7 @@ func attachCommand(t *term.Terminal) *cli.Command {
 }
 
 func attach(ctx context.Context, inv *invocation) error {
-	host, err := inv.hostOrOnly()
+	host, err := inv.argumentOr(inv.onlyHost)
 	if err != nil {
 		return err
 	}
@@ -92,11 +92,7 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 		return usagef("--save needs a job; to keep this forward, set forward = [\"…\"] in a session: see `tunctl forward --help`")
 	}
 	port := strconv.FormatUint(localPortFor(address), 10)
-	u := newUp(inv)
-	u.request = func(ctx context.Context) (api.UpResponse, error) {
-		r, err := u.client.Forward(ctx, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
-		return r.UpResponse, err
-	}
+	u := newForward(inv, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
 	session, err := u.bringUp(ctx)
 	local := net.JoinHostPort("localhost", port)
 	if err == nil && request(ctx, local) != nil {

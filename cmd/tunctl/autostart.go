@@ -20,21 +20,21 @@ func newAutostart() (*autostart.Autostart, error) {
 }
 
 func autostartCommand(t *term.Terminal) *cli.Command {
-	with := func(f func(context.Context, *autostart.Autostart) error) cli.ActionFunc {
+	with := func(f func(*cli.Context, *autostart.Autostart) error) cli.ActionFunc {
 		return func(c *cli.Context) error {
 			a, err := newAutostart()
 			if err != nil {
 				return err
 			}
-			return f(c.Context, a)
+			return f(c, a)
 		}
 	}
 	return &cli.Command{
 		Name:  "autostart",
 		Usage: "start the agent and the tray when you log in",
 		Subcommands: []*cli.Command{
-			{Name: "on", Usage: "start the agent and the tray at login", Action: with(func(ctx context.Context, a *autostart.Autostart) error {
-				if err := a.On(ctx); err != nil {
+			{Name: "on", Usage: "start the agent and the tray at login", Action: with(func(c *cli.Context, a *autostart.Autostart) error {
+				if err := a.On(c.Context); err != nil {
 					return err
 				}
 				what := "the agent and the tray start"
@@ -44,8 +44,8 @@ func autostartCommand(t *term.Terminal) *cli.Command {
 				t.Say("%s when you log in; `tunctl autostart off` undoes this", what)
 				return nil
 			})},
-			{Name: "off", Usage: "start nothing at login", Action: with(func(ctx context.Context, a *autostart.Autostart) error {
-				if err := a.Off(ctx); err != nil {
+			{Name: "off", Usage: "start nothing at login", Action: with(func(c *cli.Context, a *autostart.Autostart) error {
+				if err := a.Off(c.Context); err != nil {
 					return err
 				}
 				t.Say("nothing starts at login any more; a running agent or tray keeps running")
@@ -54,18 +54,16 @@ func autostartCommand(t *term.Terminal) *cli.Command {
 			{
 				Name: "status", Usage: "show what starts at login",
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
-				Action: func(c *cli.Context) error {
-					return with(func(ctx context.Context, a *autostart.Autostart) error {
-						st, err := a.Status(ctx)
-						if err != nil {
-							return err
-						}
-						if c.Bool("json") {
-							return t.PrintIndentedJSON(st)
-						}
-						return printAutostart(t, st)
-					})(c)
-				},
+				Action: with(func(c *cli.Context, a *autostart.Autostart) error {
+					st, err := a.Status(c.Context)
+					if err != nil {
+						return err
+					}
+					if c.Bool("json") {
+						return t.PrintIndentedJSON(st)
+					}
+					return printAutostart(t, st)
+				}),
 			},
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -48,16 +47,17 @@ func completionCommand(t *term.Terminal) *cli.Command {
 
 // completeLine prints the words that may follow on a command line.
 func completeLine(w io.Writer, at cmdline.Position) error {
+	p, noPaths := findPaths(configs.LocalPath(at.Config)) // a shell may not have expanded the ~
 	limit := completionTimeout
-	if os.Getenv("TUNCTL_PRACTICE") != "" { // no test depends on the speed of the machine
+	if isPractice(p) { // no test depends on the speed of the machine
 		limit = time.Minute
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	open := sync.OnceValues(func() (candidateSource, error) { return newCandidateSource(ctx, at.Config) })
+	src := sync.OnceValue(func() candidateSource { return candidateSource{ctx, p, readConfig(p), client.New(p)} })
 	return at.Complete(w, func(o *cmdline.Candidates, kind, typed string, at cmdline.Position) {
-		if src, err := open(); err == nil {
-			src.add(o, kind, typed, at)
+		if noPaths == nil {
+			src().add(o, kind, typed, at)
 		}
 	})
 }
@@ -73,15 +73,6 @@ type candidateSource struct {
 	paths  home.Paths
 	config *configs.Config
 	client *client.Client
-}
-
-// newCandidateSource reads the config; "" is the usual one.
-func newCandidateSource(ctx context.Context, config string) (candidateSource, error) {
-	p, err := findPaths(configs.LocalPath(config)) // a shell may not have expanded the ~
-	if err != nil {
-		return candidateSource{}, err
-	}
-	return candidateSource{ctx: ctx, paths: p, config: readConfig(p), client: client.New(p)}, nil
 }
 
 // add adds the words of a kind.

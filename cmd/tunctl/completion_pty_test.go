@@ -12,54 +12,36 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/client"
 	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/testprogram"
-	"tunctl/internal/home"
 	"tunctl/internal/lab"
 )
 
 // shellUser is a person with a shell, a cluster and a connected agent.
 type shellUser struct {
-	cluster *lab.Cluster
-	dir     string // their current folder
-	env     []string
-	agent   *client.Client
-	job     string // their running job
+	*sandbox
+	dir string // their current folder
+	job string // their running job
 }
 
 func newShellUser(t *testing.T) *shellUser {
 	t.Helper()
 	c := startPractice(t, lab.Options{QueueFor: -1})
-	env, config := personAt(t, c)
-	at := filepath.Dir(config)
-	u := &shellUser{
-		cluster: c, dir: filepath.Join(at, "work"), agent: client.New(home.In(at)),
-		env: append(env, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "NO_COLOR=1", "TUNCTL_CONFIG="),
-	}
+	s := personAt(t, c)
+	s.env = append(s.env, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "NO_COLOR=1", "TUNCTL_CONFIG=")
+	u := &shellUser{sandbox: s, dir: filepath.Join(s.home, "work")}
 	writeFiles(t, u.dir, map[string]string{"local data.csv": "1\n", "local.log": "\n"})
-	writeFiles(t, filepath.Dir(config), map[string]string{"config.toml": "[session.jupyter]\nhost = \"practice\"\nsubmit = \"~/train.sh\"\n"})
+	s.setConfig("[session.jupyter]\nhost = \"practice\"\nsubmit = \"~/train.sh\"\n")
 	writeFiles(t, c.Home(), map[string]string{
 		"train.sh": "#!/bin/sh\nexec sleep 600\n", "results/a b.csv": "1\n", "results/$(touch here)": "1\n", ".hidden": "1\n",
 	})
 	if err := os.Symlink("results", filepath.Join(c.Home(), "scratch")); err != nil {
 		t.Fatal(err)
 	}
-	u.job = strings.TrimSpace(u.tunctl(t, "submit", "practice", "~/train.sh"))
-	u.tunctl(t, "jobs", "practice") // the agent remembers the scheduler's last answer
+	u.job = strings.TrimSpace(u.run("submit", "practice", "~/train.sh"))
+	u.run("jobs", "practice") // the agent remembers the scheduler's last answer
 	return u
-}
-
-func (u *shellUser) tunctl(t *testing.T, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env, cmd.Dir = u.env, u.dir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("tunctl %q: %v", args, err)
-	}
-	return string(out)
 }
 
 // tabShell is a shell in which TAB can be pressed.
@@ -171,7 +153,7 @@ func (s fishShell) press(line string) string {
 
 var shells = []string{"bash", "zsh", "fish"}
 
-func TestTabCompletesWhatMayFollow(t *testing.T) {
+func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)
 	for _, name := range shells {
@@ -210,21 +192,21 @@ func TestTabCompletesWhatMayFollow(t *testing.T) {
 	}
 }
 
-func TestAFrozenHostHoldsUpNoShell(t *testing.T) {
+func TestCompletionFrozenHost(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)
 	u.cluster.Pause()
 	defer u.cluster.Resume()
-	if offered := u.tunctl(t, "cp", cmdline.CompletionWord+"=practice:"); offered != "" {
+	if offered := u.run("cp", cmdline.CompletionWord+"=practice:"); offered != "" {
 		t.Errorf("offered %q", offered)
 	}
-	if jobs := u.tunctl(t, "cancel", "practice", cmdline.CompletionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
+	if jobs := u.run("cancel", "practice", cmdline.CompletionWord+"="); !strings.HasPrefix(jobs, u.job+"\ttrain.sh running") {
 		t.Errorf("offered %q", jobs)
 	}
 }
 
 // Others who share a folder on the host choose the names of its files.
-func TestTabWithinQuotesGivesTheNameOfTheFile(t *testing.T) {
+func TestCompletionInQuotes(t *testing.T) {
 	t.Parallel()
 	u := newShellUser(t)
 	writeFiles(t, filepath.Join(u.cluster.Home(), "shared"), map[string]string{

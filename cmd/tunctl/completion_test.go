@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,11 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
+func TestCompletionRunsNothing(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	var ran []string
 	for _, words := range everyCommand(t) {
-		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		app := testApp()
 		app.Action = func(*cli.Context) error { ran = append(ran, "tunctl"); return nil }
 		eachOf(app.Commands, nil, func(c *cli.Command, name []string) {
 			c.Action = func(*cli.Context) error { ran = append(ran, strings.Join(name, " ")); return nil }
@@ -50,28 +47,20 @@ func TestNoCommandRunsWhenAShellAsksForCompletion(t *testing.T) {
 func everyCommand(t *testing.T) [][]string {
 	t.Helper()
 	list := [][]string{{}}
-	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { list = append(list, words) })
+	eachOf(testApp().Commands, nil, func(_ *cli.Command, words []string) { list = append(list, words) })
 	if len(list) < 50 {
 		t.Fatalf("only %d commands", len(list))
 	}
 	return list
 }
 
-func eachOf(commands []*cli.Command, above []string, do func(c *cli.Command, words []string)) {
-	for _, c := range commands {
-		words := append(slices.Clone(above), c.Name)
-		do(c, words)
-		eachOf(c.Subcommands, words, do)
-	}
-}
-
 // A command whose help uses other words for its arguments would have no completion.
-func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
+func TestCompletionArgumentKinds(t *testing.T) {
 	known := []string{
 		"SESSION", "HOST", "JOB", "SITE", "SRC", "DST", "FILE", "DIR", "COMMAND",
 		"-", "TIME", "SPEC", "SCRIPT", "ADDR:PORT", "NODE:PORT", "ACCOUNT", "WORD", "PATH", // these have no candidates
 	}
-	eachOf(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+	eachOf(testApp().Commands, nil, func(c *cli.Command, words []string) {
 		for i := range strings.Fields(c.ArgsUsage) {
 			for _, kind := range cmdline.ArgumentKinds(c.ArgsUsage, i) {
 				if !slices.Contains(known, kind) && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
@@ -85,27 +74,19 @@ func TestEveryArgumentIsOfAKindThatIsKnown(t *testing.T) {
 // offersFor are the lines that a shell gets.
 func offersFor(t *testing.T, current string, words ...string) []string {
 	t.Helper()
-	var out bytes.Buffer
-	line := slices.Concat([]string{"tunctl"}, words, []string{cmdline.CompletionWord + "=" + current})
-	if code := runProgram(line, strings.NewReader(""), &out, io.Discard); code != 0 {
-		t.Fatalf("%q ends with %d", line, code)
-	}
-	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	offered := shows(t, append(slices.Clone(words), cmdline.CompletionWord+"="+current)...)
+	return strings.Split(strings.TrimSuffix(offered, "\n"), "\n")
 }
 
-func TestWhatMayFollowIsOffered(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"config.toml": "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n",
 		"other.toml":  "[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
 		"both.toml":   "[session.jupyter]\nhost = \"narval\"\nsubmit = \"~/x.sh\"\n[session.other]\nhost = \"trillium\"\nsubmit = \"~/x.sh\"\n",
 		"sites.toml":  "[host.fir]\nsite = \"archer2\"\n[session.nb]\nhost = \"fir\"\nsubmit = \"builtin:jupyter\"\n",
 		"ssh_config":  "Host narval bastion\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
 	t.Setenv("TUNCTL_SSH_CONFIG", filepath.Join(dir, "ssh_config"))
@@ -150,9 +131,9 @@ func TestWhatMayFollowIsOffered(t *testing.T) {
 	}
 }
 
-func TestEveryFlagThatHelpShowsIsOffered(t *testing.T) {
+func TestCompletionFlags(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
-	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+	eachCommand(func(c *cli.Command, words []string) {
 		offered := offersFor(t, "-", words...)
 		for _, f := range cmdline.VisibleFlags(c.Flags) {
 			name := "--" + f.Names()[0]

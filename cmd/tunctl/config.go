@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -63,12 +61,8 @@ func configPath(_ context.Context, inv *invocation) error {
 
 func configShow(_ context.Context, inv *invocation) error {
 	text, err := os.ReadFile(inv.paths.Config)
-	if errors.Is(err, fs.ErrNotExist) {
-		_, err = loadConfig(inv.paths)
-		return err
-	}
 	if err != nil {
-		return err
+		return configError(inv.paths, err)
 	}
 	_, err = inv.Out.Write(text)
 	return err

@@ -42,25 +42,60 @@ func newSandbox(t testing.TB) *sandbox { return newSandboxQueued(t, 200*time.Mil
 // newSandboxQueued is newSandbox on a cluster whose jobs are queued for so long.
 func newSandboxQueued(t testing.TB, queued time.Duration) *sandbox {
 	t.Helper()
+	c := startPractice(t, lab.Options{QueueFor: queued})
 	dir := t.TempDir()
-	c, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "cluster"), PageCommand: []string{program, practicePage}, QueueFor: queued})
+	s := sandboxIn(t, filepath.Join(dir, "home"), c, append(os.Environ(),
+		"HOME="+dir, "TUNCTL_CONFIG=", "TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "TERM=xterm", "NO_COLOR=", "TUNCTL_SSH_CONFIG="+c.SSHConfig())...)
+	s.write(filepath.Join(c.Home(), "jupyter.sh"), lab.JobScript(c.Dialect()))
+	s.setConfig(sandboxConfig)
+	return s
+}
+
+// sandboxIn is a home, which may have no cluster. Its agent ends with the test.
+func sandboxIn(t testing.TB, home string, c *lab.Cluster, env ...string) *sandbox {
+	t.Cleanup(func() {
+		if err := endAgent(home); err != nil {
+			t.Error(err)
+		}
+	})
+	return &sandbox{t: t, home: home, cluster: c, env: append(env, "TUNCTL_HOME="+home)}
+}
+
+// startPractice starts a practice cluster whose pages the program serves.
+func startPractice(t testing.TB, o lab.Options) *lab.Cluster {
+	t.Helper()
+	o.Dir, o.PageCommand = t.TempDir(), []string{program, practicePage}
+	c, err := lab.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sandbox{t: t, home: filepath.Join(dir, "home"), cluster: c}
 	t.Cleanup(func() {
-		if err := endAgent(s.home); err != nil {
-			t.Error(err)
-		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	s.env = append(os.Environ(),
-		"HOME="+dir, "TUNCTL_HOME="+s.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+c.SSHConfig(), "TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "TERM=xterm", "NO_COLOR=")
-	s.write(filepath.Join(c.Home(), "jupyter.sh"), lab.JobScript(c.Dialect()))
-	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig)
-	return s
+	return c
+}
+
+func (s *sandbox) setConfig(text string) {
+	s.t.Helper()
+	s.write(filepath.Join(s.home, "config.toml"), text)
+}
+
+// config is the text of the config; "": there is none.
+func (s *sandbox) config() string {
+	text, _ := os.ReadFile(filepath.Join(s.home, "config.toml"))
+	return string(text)
+}
+
+// wantConfig checks that the config has these texts.
+func (s *sandbox) wantConfig(texts ...string) {
+	s.t.Helper()
+	for _, want := range texts {
+		if !strings.Contains(s.config(), want) {
+			s.t.Errorf("%q is missing in:\n%s", want, s.config())
+		}
+	}
 }
 
 func (s *sandbox) write(path, text string) {
@@ -156,7 +191,7 @@ func (s *sandbox) killAgent(sig os.Signal) {
 	}
 }
 
-func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
+func TestAgentKilled(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.supervise()
@@ -211,7 +246,7 @@ func TestAKilledAgentIsBackByItselfUntilItCrashesTooOften(t *testing.T) {
 	}
 }
 
-func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
+func TestAgentStartedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	var work sync.WaitGroup
@@ -238,7 +273,7 @@ func TestTwentyCommandsAtOnceStartOneAgent(t *testing.T) {
 	}
 }
 
-func TestAnAgentOutlivesTheTerminalAndGarbage(t *testing.T) {
+func TestAgentSurvivesGarbage(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -265,5 +300,15 @@ func TestAnAgentOutlivesTheTerminalAndGarbage(t *testing.T) {
 	}
 	if got := s.agentPID(); got != pid {
 		t.Errorf("agent %d became %d", pid, got)
+	}
+}
+
+// BenchmarkStatus is a whole `tunctl status` with an agent running, as a person
+// waits for it.
+func BenchmarkStatus(b *testing.B) {
+	s := newSandbox(b)
+	s.run("agent", "start")
+	for b.Loop() {
+		s.run("status")
 	}
 }

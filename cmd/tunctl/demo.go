@@ -210,11 +210,10 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 func (d *demo) cleanUp(u *up) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	err := u.client.Stop(ctx)
-	if errors.Is(err, client.ErrNotRunning) {
-		return nil
+	if err := u.client.Stop(ctx); !errors.Is(err, client.ErrNotRunning) {
+		return err
 	}
-	return errors.Join(err, u.client.AwaitGone(ctx))
+	return nil
 }
 
 // practicePage is the hidden command that serves the page in the practice cluster's job.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/jobwatch/detect"
@@ -67,9 +68,5 @@ func customApps(p home.Paths) ([]detect.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	var apps []detect.App
-	for _, a := range cfg.Apps {
-		apps = append(apps, detect.App{Name: a.Name, Patterns: a.Patterns})
-	}
-	return apps, nil
+	return settings.Apps(cfg), nil
 }

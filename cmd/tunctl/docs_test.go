@@ -3,7 +3,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,13 +40,30 @@ func pages(t *testing.T) map[string]string {
 	}
 	all := map[string]string{}
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[name] = string(text)
+		all[name] = source(t, name)
 	}
 	return all
+}
+
+// source is the text of a file of the repository.
+func source(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, filepath.Join(path...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// eachMatch calls do with every match in the pages, and with the page's name.
+func eachMatch(t *testing.T, pattern string, do func(page string, match []string)) {
+	t.Helper()
+	find := regexp.MustCompile(pattern)
+	for name, page := range pages(t) {
+		for _, m := range find.FindAllStringSubmatch(page, -1) {
+			do(name, m)
+		}
+	}
 }
 
 // block is a fenced piece of a page.
@@ -108,8 +124,8 @@ func shownCommands(page string) []string {
 	return commands
 }
 
-// TestABlockOfCommandsSaysSo is for the tests of commands, which would not find it otherwise.
-func TestABlockOfCommandsSaysSo(t *testing.T) {
+// TestDocsCommandBlocks is for the tests of commands, which would not find it otherwise.
+func TestDocsCommandBlocks(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^(\$ )?(tunctl|ssh|make) `)
 	for name, page := range pages(t) {
 		for _, b := range blocks(page) {
@@ -120,8 +136,8 @@ func TestABlockOfCommandsSaysSo(t *testing.T) {
 	}
 }
 
-func TestEveryCommandInTheDocumentationExistsWithItsFlags(t *testing.T) {
-	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+func TestDocsCommands(t *testing.T) {
+	app := testApp()
 	seen := 0
 	for name, page := range pages(t) {
 		for _, command := range shownCommands(page) {
@@ -205,15 +221,11 @@ func setFlag(flags []cli.Flag, word, value string) error {
 	return set.Set(strings.TrimLeft(word, "-"), value)
 }
 
-// TestEveryDependencyIsExplained holds for those that go.mod calls direct.
-func TestEveryDependencyIsExplained(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestDocsDependencies holds for those that go.mod calls direct.
+func TestDocsDependencies(t *testing.T) {
 	var required, explained []string
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(text, -1) {
-		required = append(required, string(m[1]))
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(source(t, "go.mod"), -1) {
+		required = append(required, m[1])
 	}
 	_, table, _ := strings.Cut(pages(t)["CONTRIBUTING.md"], "## Dependencies")
 	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| [^|]+ \|$`).FindAllStringSubmatch(table, -1) {
@@ -226,22 +238,16 @@ func TestEveryDependencyIsExplained(t *testing.T) {
 	}
 }
 
-func TestEveryTargetOfMakeInTheDocumentationExists(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)")
-	for name, page := range pages(t) {
-		for _, m := range target.FindAllStringSubmatch(page, -1) {
-			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
-				t.Errorf("%s: there is no `make %s`", name, m[1])
-			}
+func TestDocsMakeTargets(t *testing.T) {
+	makefile := source(t, "Makefile")
+	eachMatch(t, "(?m)(?:^|`)make ([a-z][a-z-]*)", func(page string, m []string) {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
+			t.Errorf("%s: there is no `make %s`", page, m[1])
 		}
-	}
+	})
 }
 
-func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
+func TestDocsLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	for name, page := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
@@ -252,14 +258,10 @@ func TestEveryLinkInTheDocumentationLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots finds one that nobody shows, and
+// TestDocsPictures finds one that nobody shows, and
 // one that would grow old since no test that `make screenshots` runs makes it.
-func TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, recipe, _ := strings.Cut(string(makefile), "\nscreenshots:")
+func TestDocsPictures(t *testing.T) {
+	_, recipe, _ := strings.Cut(source(t, "Makefile"), "\nscreenshots:")
 	recipe, _, _ = strings.Cut(recipe, "\n\n")
 	sources, err := filepath.Glob(filepath.Join(repository, "*", "*", "screenshots*_test.go"))
 	if err != nil {
@@ -297,7 +299,7 @@ func TestEveryPictureInTheDocumentationIsMadeByMakeScreenshots(t *testing.T) {
 	}
 }
 
-func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
+func TestDocsConfigs(t *testing.T) {
 	for name, page := range pages(t) {
 		for _, b := range blocks(page) {
 			if b.language != "toml" || !strings.Contains(b.text, "[session.") && !strings.Contains(b.text, "[host.") {
@@ -310,9 +312,9 @@ func TestEveryConfigInTheDocumentationIsGood(t *testing.T) {
 	}
 }
 
-// TestEveryTestThatTheThreatModelNamesExists finds a line of the model that no test checks any
+// TestDocsTestNames finds a line of the model that no test checks any
 // more.
-func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
+func TestDocsTestNames(t *testing.T) {
 	there := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir(repository, func(path string, _ fs.DirEntry, err error) error {
@@ -328,18 +330,15 @@ func TestEveryTestThatTheThreatModelNamesExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`")
-	for name, page := range pages(t) {
-		for _, m := range named.FindAllStringSubmatch(page, -1) {
-			if !there[m[1]] {
-				t.Errorf("%s names %s, which is no test", name, m[1])
-			}
+	eachMatch(t, "`((?:Test|Fuzz)[A-Z]\\w+)`", func(page string, m []string) {
+		if !there[m[1]] {
+			t.Errorf("%s names %s, which is no test", page, m[1])
 		}
-	}
+	})
 }
 
-// TestEveryLineOfTheThreatModelNamesATest reads the rows of its tables.
-func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
+// TestDocsThreatModel reads the rows of its tables.
+func TestDocsThreatModel(t *testing.T) {
 	_, model, _ := strings.Cut(pages(t)[filepath.Join("docs", "security.md")], "## Threat model")
 	rows := 0
 	for line := range strings.Lines(model) {
@@ -357,17 +356,12 @@ func TestEveryLineOfTheThreatModelNamesATest(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingListsEveryErrorCodeWithItsExitCode compares the page's table with
+// TestDocsErrorCodes compares the page's table with
 // the codes of the API and what this program makes of them.
-func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "internal", "api", "error.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestDocsErrorCodes(t *testing.T) {
 	var codes, rows []string
-	for _, m := range regexp.MustCompile(`Code += "(\S+)"`).FindAllSubmatch(text, -1) {
-		code := string(m[1])
-		codes = append(codes, fmt.Sprintf("%s %d", code, exitCode(&api.Error{Code: api.Code(code)})))
+	for _, m := range regexp.MustCompile(`Code += "(\S+)"`).FindAllStringSubmatch(source(t, "internal", "api", "error.go"), -1) {
+		codes = append(codes, fmt.Sprintf("%s %d", m[1], exitCode(&api.Error{Code: api.Code(m[1])})))
 	}
 	_, table, _ := strings.Cut(pages(t)[filepath.Join("docs", "troubleshooting.md")], "## Error codes")
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+)` \\| .* \\| (\\d+) \\|$").FindAllStringSubmatch(table, -1) {
@@ -378,7 +372,7 @@ func TestTroubleshootingListsEveryErrorCodeWithItsExitCode(t *testing.T) {
 	}
 }
 
-func TestTheLimitsInTheDocumentationAreTheProgramsOwn(t *testing.T) {
+func TestDocsLimits(t *testing.T) {
 	limit := regexp.MustCompile(`(\d+(?:\.\d)?)( s| min| h)?<!-- (\S+) -->`) // readers see no name
 	found := limit.FindAllStringSubmatch(pages(t)[filepath.Join("docs", "cluster.md")], -1)
 	if len(found) < 15 {

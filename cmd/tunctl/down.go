@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -30,11 +29,11 @@ func downCommand(t *term.Terminal) *cli.Command {
 }
 
 func down(ctx context.Context, inv *invocation) error {
-	before, err := inv.client.Status(ctx)
+	before, err := liveStatus(ctx, inv.client)
 	if inv.Bool("cancel") { // a job may still run, and be charged
 		before, err = inv.ensureAgent(ctx)
 	}
-	if err != nil && !errors.Is(err, client.ErrNotRunning) {
+	if err != nil {
 		return err
 	}
 	requests, err := downRequests(ctx, inv, before)
@@ -144,30 +143,14 @@ func sendDown(ctx context.Context, inv *invocation, req api.DownRequest) (res ap
 	}
 	inv.Draw("ending the jobs of " + req.Session + "; after Ctrl-C the agent continues…")
 	defer inv.Draw("")
-	watching, stop := context.WithCancel(ctx)
-	q := &promptReader{term: inv.Terminal, client: inv.client, keep: api.KeepNot}
-	var sent sync.WaitGroup
-	begun, said := false, false
-	gone := inv.client.Watch(watching, answersAt(inv.Terminal), "", func(e api.Event) {
-		if !begun { // from now on no question is missed
-			begun = true
-			sent.Go(func() {
-				defer stop()
-				res, err = inv.client.Down(ctx, req)
-			})
-		}
-		q.handle(watching, e)
+	q := &promptReader{term: inv.Terminal, client: inv.client}
+	said := false
+	q.during(ctx, func() { res, err = inv.client.Down(ctx, req) }, func(e api.Event) {
 		if now := sessionIn(e, req.Session); !said && now.State == api.SessionDown && now.Pending && now.Cause != "" {
 			said = true
 			inv.Say("%s", now.Cause)
 		}
 	})
-	sent.Wait()
-	stop()
-	q.wait()
-	if !begun {
-		return res, gone
-	}
 	return res, err
 }
 

@@ -3,17 +3,14 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
 	"tunctl/internal/localapi"
-	"tunctl/internal/localsocket"
 	"tunctl/internal/term"
 )
 
@@ -32,13 +29,6 @@ func (f *firstWrite) Write(p []byte) (int, error) {
 func TestDown(t *testing.T) {
 	t.Run("says what it waits for", func(t *testing.T) {
 		p := home.In(t.TempDir())
-		if err := home.MakePrivate(filepath.Dir(p.Socket)); err != nil {
-			t.Fatal(err)
-		}
-		l, err := localsocket.Listen(t.Context(), p.Socket)
-		if err != nil {
-			t.Fatal(err)
-		}
 		waits := api.Session{Name: "nb", State: api.SessionDown, Pending: true, Cause: "waiting up to 10 min"}
 		said := &firstWrite{done: make(chan struct{})}
 		mux := http.NewServeMux()
@@ -55,9 +45,7 @@ func TestDown(t *testing.T) {
 			return api.DownResponse{}, nil
 		})
 		localapi.HandleAt(mux, api.CallStatus, func(*http.Request, api.None) (api.Status, error) { return api.Status{}, nil })
-		server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-		go func() { _ = server.Serve(l) }()
-		defer func() { _ = server.Close() }()
+		serveAgent(t, p, mux)
 		inv := &invocation{Terminal: &term.Terminal{Err: said}, client: client.New(p)}
 		if _, err := sendDown(t.Context(), inv, api.DownRequest{Session: "nb", Cancel: true}); err != nil {
 			t.Fatal(err)

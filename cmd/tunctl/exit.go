@@ -53,17 +53,13 @@ func exitCode(err error) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	switch {
-	case api.HasCode(err, api.CodeUsage, api.CodeConfig, api.CodeUnknownSession, api.CodeNoScheduler):
-		return exitUsage
-	case api.HasCode(err, api.CodeNeedsPerson):
-		return exitNeedsPerson
-	case api.HasCode(err, api.CodeTimeout):
-		return exitTimeout
-	case api.HasCode(err, api.CodeAgent):
-		return exitAgent
-	}
-	return exitFailed
+	return cmp.Or(exitCodes[api.AsError(err).Code], exitFailed)
+}
+
+// exitCodes are those of errors; any other is exitFailed.
+var exitCodes = map[api.Code]int{
+	api.CodeUsage: exitUsage, api.CodeConfig: exitUsage, api.CodeUnknownSession: exitUsage, api.CodeNoScheduler: exitUsage,
+	api.CodeNeedsPerson: exitNeedsPerson, api.CodeTimeout: exitTimeout, api.CodeAgent: exitAgent,
 }
 
 // reportFailures returns the error if there is one, and prints them if there are several.

@@ -52,11 +52,7 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		req.Host, req.Session = "", to.Session
 		return forwardSession(ctx, inv, req)
 	}
-	u := newUp(inv)
-	u.request = func(ctx context.Context) (api.UpResponse, error) {
-		r, err := u.client.Forward(ctx, req)
-		return r.UpResponse, err
-	}
+	u := newForward(inv, req)
 	if err := u.start(ctx, false); err != nil {
 		return inv.withNearSession(inv.Args().First(), err)
 	}
@@ -64,6 +60,16 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		inv.Say("`tunctl down %s` stops forwarding", u.name)
 	}
 	return nil
+}
+
+// newForward is an up of forwards through a host.
+func newForward(inv *invocation, req api.ForwardRequest) *up {
+	u := newUp(inv)
+	u.request = func(ctx context.Context) (api.UpResponse, error) {
+		r, err := u.client.Forward(ctx, req)
+		return r.UpResponse, err
+	}
+	return u
 }
 
 // forwardSession forwards ports to the job of a session that is up.

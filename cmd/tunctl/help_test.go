@@ -14,29 +14,39 @@ import (
 	"tunctl/internal/term"
 )
 
-// helpOf is what --help shows.
-func helpOf(t *testing.T, words ...string) string {
+// shows is what the program prints for a command line that must succeed.
+func shows(t *testing.T, words ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := runProgram(append(append([]string{"tunctl"}, words...), "--help"), strings.NewReader(""), &out, io.Discard); code != 0 {
-		t.Fatalf("the help of %q ends with %d", words, code)
+	if code := runProgram(append([]string{"tunctl"}, words...), strings.NewReader(""), &out, io.Discard); code != 0 {
+		t.Fatalf("%q ends with %d", words, code)
 	}
 	return out.String()
 }
 
+// helpOf is what --help shows.
+func helpOf(t *testing.T, words ...string) string {
+	t.Helper()
+	return shows(t, append(slices.Clone(words), "--help")...)
+}
+
+func testApp() *cli.App { return newApp(strings.NewReader(""), io.Discard, io.Discard) }
+
 // eachCommand calls do with the words of every command that is shown.
-func eachCommand(commands []*cli.Command, above []string, do func(c *cli.Command, words []string)) {
+func eachCommand(do func(c *cli.Command, words []string)) {
+	eachOf(testApp().VisibleCommands(), nil, do)
+}
+
+// eachOf calls do with the words of every command, also of those that are not shown.
+func eachOf(commands []*cli.Command, above []string, do func(c *cli.Command, words []string)) {
 	for _, c := range commands {
-		if c.Hidden {
-			continue
-		}
-		words := append(append([]string{}, above...), c.Name)
+		words := append(slices.Clone(above), c.Name)
 		do(c, words)
-		eachCommand(c.Subcommands, words, do)
+		eachOf(c.Subcommands, words, do)
 	}
 }
 
-func TestNoLineOfHelpIsTooWide(t *testing.T) {
+func TestHelpWidth(t *testing.T) {
 	const most = 80
 	check := func(words ...string) {
 		for line := range strings.SplitSeq(helpOf(t, words...), "\n") {
@@ -49,21 +59,18 @@ func TestNoLineOfHelpIsTooWide(t *testing.T) {
 		}
 	}
 	check()
-	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(_ *cli.Command, words []string) { check(words...) })
+	eachCommand(func(_ *cli.Command, words []string) { check(words...) })
 }
 
 // A new command does not make it longer: `tunctl help all` has them all.
-func TestTheFrontDoorIsSmall(t *testing.T) {
+func TestHelpFrontPage(t *testing.T) {
 	const mostCommands, mostLines = 12, 34
-	for _, words := range [][]string{{"tunctl"}, {"tunctl", "help"}, {"tunctl", "h"}, {"tunctl", "-h"}, {"tunctl", "--help"}} {
-		var out bytes.Buffer
-		if code := runProgram(words, strings.NewReader(""), &out, io.Discard); code != 0 {
-			t.Fatalf("%q ends with %d", words, code)
+	for _, words := range [][]string{{}, {"help"}, {"h"}, {"-h"}, {"--help"}} {
+		page := shows(t, words...)
+		if n := strings.Count(page, "\n"); n > mostLines {
+			t.Errorf("%q shows %d lines:\n%s", words, n, page)
 		}
-		if n := strings.Count(out.String(), "\n"); n > mostLines {
-			t.Errorf("%q shows %d lines:\n%s", words, n, out.String())
-		}
-		_, list, _ := strings.Cut(out.String(), "COMMANDS:\n")
+		_, list, _ := strings.Cut(page, "COMMANDS:\n")
 		list, _, _ = strings.Cut(list, "\n\n")
 		var names []string
 		for line := range strings.SplitSeq(list, "\n") {
@@ -73,36 +80,15 @@ func TestTheFrontDoorIsSmall(t *testing.T) {
 			t.Errorf("%q shows %q", words, names)
 		}
 		for _, want := range []string{"\n`tunctl help all` lists every command in its chapters.\n", "--help, -h", "--version, -v", "--config FILE"} {
-			if !strings.Contains(out.String(), want) {
+			if !strings.Contains(page, want) {
 				t.Errorf("%q does not show %q", words, want)
 			}
 		}
 	}
 }
 
-func TestHelpAllShowsEveryCommandInItsChapter(t *testing.T) {
-	var out bytes.Buffer
-	if code := runProgram([]string{"tunctl", "help", "all", "--help"}, strings.NewReader(""), &out, io.Discard); code != 0 {
-		t.Fatalf("ends with %d", code)
-	}
-	chapter, at := "", map[string]string{}
-	for line := range strings.SplitSeq(out.String(), "\n") {
-		switch {
-		case strings.HasSuffix(line, ":"):
-			chapter = strings.TrimSuffix(line, ":")
-		case strings.HasPrefix(line, "   "):
-			at[strings.Fields(line)[0]] = chapter
-		}
-	}
-	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
-		if got, shown := at[c.Name]; shown == c.Hidden || got != c.Category {
-			t.Errorf("%s is shown: %v, below %q; want %q", c.Name, shown, got, c.Category)
-		}
-	}
-}
-
-func TestFlagsForScriptsComeLast(t *testing.T) {
-	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+func TestHelpJSONFlagLast(t *testing.T) {
+	eachCommand(func(c *cli.Command, words []string) {
 		flags := cmdline.VisibleFlags(c.Flags)
 		if i := slices.IndexFunc(flags, func(f cli.DocGenerationFlag) bool { return f.Names()[0] == "json" }); i >= 0 && i != len(flags)-1 {
 			t.Errorf("%q shows --json before other flags", words)
@@ -111,10 +97,10 @@ func TestFlagsForScriptsComeLast(t *testing.T) {
 }
 
 // A host or a session may be called so.
-func TestHelpIsNoArgumentOfACommand(t *testing.T) {
+func TestHelpAsArgument(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	for _, name := range []string{"h", "help"} {
-		app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		app := testApp()
 		var got []string
 		cmdline.FindCommand(app.Commands, "login").Action = func(c *cli.Context) error { got = c.Args().Slice(); return nil }
 		if err := runApp(t.Context(), app, []string{"tunctl", "login", name}); err != nil || !slices.Equal(got, []string{name}) {
@@ -123,36 +109,29 @@ func TestHelpIsNoArgumentOfACommand(t *testing.T) {
 	}
 }
 
-func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
-	of := func(words ...string) string {
-		var out bytes.Buffer
-		if code := runProgram(append([]string{"tunctl"}, words...), strings.NewReader(""), &out, io.Discard); code != 0 {
-			t.Errorf("%q ends with %d", words, code)
-		}
-		return out.String()
-	}
-	want := of("version")
+func TestVersionFlag(t *testing.T) {
+	want := shows(t, "version")
 	for _, words := range [][]string{{"--version"}, {"-v"}, {"-version"}, {"--config", "x", "--version"}, {"--version", "up"}} {
-		if got := of(words...); got != want || !strings.HasPrefix(got, "tunctl ") {
+		if got := shows(t, words...); got != want || !strings.HasPrefix(got, "tunctl ") {
 			t.Errorf("%q prints %q, want %q", words, got, want)
 		}
 	}
 }
 
-func TestHelpAfterAnArgumentIsTheCommandsHelp(t *testing.T) {
-	eachCommand(newApp(strings.NewReader(""), io.Discard, io.Discard).Commands, nil, func(c *cli.Command, words []string) {
+func TestHelpAfterArgument(t *testing.T) {
+	eachCommand(func(c *cli.Command, words []string) {
 		if len(c.Subcommands) > 0 || c.HasName(cmdline.SSHCommand) {
 			return
 		}
-		if got, want := helpOf(t, append(append([]string{}, words...), "jupyter")...), helpOf(t, words...); got != want {
+		if got, want := helpOf(t, append(slices.Clone(words), "jupyter")...), helpOf(t, words...); got != want {
 			t.Errorf("the help of %q after an argument is\n%s", words, got)
 		}
 	})
 }
 
-func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
+func TestHelpExamples(t *testing.T) {
 	columns := regexp.MustCompile(`\S {2,}\S|^ {2}`)
-	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+	for _, c := range testApp().Commands {
 		example := func(line string) bool {
 			return columns.MatchString(line) && strings.Contains(line, "tunctl "+c.Name)
 		}
@@ -162,9 +141,9 @@ func TestEveryCommandWithArgumentsShowsAnExample(t *testing.T) {
 	}
 }
 
-func TestEveryCommandStandsInOneChapter(t *testing.T) {
+func TestHelpChapters(t *testing.T) {
 	var chapters []string
-	for _, c := range newApp(strings.NewReader(""), io.Discard, io.Discard).Commands {
+	for _, c := range testApp().Commands {
 		if c.Hidden != (c.Category == "") {
 			t.Errorf("%q: hidden is %v, its chapter %q", c.Name, c.Hidden, c.Category)
 		}
@@ -177,12 +156,12 @@ func TestEveryCommandStandsInOneChapter(t *testing.T) {
 	}
 }
 
-func TestHelpTextsAreThoseOfCommands(t *testing.T) {
+func TestHelpTexts(t *testing.T) {
 	files, err := helpTexts.ReadDir("help")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newApp(strings.NewReader(""), io.Discard, io.Discard).Commands
+	all := testApp().Commands
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".txt")
 		if c := cmdline.FindCommand(all, name); c == nil || c.Description == "" {

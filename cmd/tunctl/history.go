@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -37,12 +38,9 @@ func showHistory(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	runs := []api.Run{}
-	for _, r := range all {
-		if inv.NArg() == 0 || r.Session == inv.Args().First() {
-			runs = append(runs, r)
-		}
-	}
+	runs := slices.DeleteFunc(append([]api.Run{}, all...), func(r api.Run) bool { // [] if there are none
+		return inv.NArg() > 0 && r.Session != inv.Args().First()
+	})
 	if len(runs) == 0 {
 		if err := checkSession(ctx, inv); err != nil {
 			return err

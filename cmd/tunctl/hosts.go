@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/show"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
@@ -37,9 +35,9 @@ func showHosts(ctx context.Context, inv *invocation) error {
 		names = inv.Args().Slice()
 	}
 	live := map[string]api.Host{}
-	st, err := inv.client.Status(ctx)
-	if err != nil && !errors.Is(err, client.ErrNotRunning) {
-		return err // one that hangs may hold connections: "down" would be false
+	st, err := liveStatus(ctx, inv.client)
+	if err != nil {
+		return err
 	}
 	for _, h := range st.Hosts {
 		live[h.Alias] = h

@@ -12,7 +12,6 @@ import (
 
 	"tunctl/configs"
 	"tunctl/internal/api"
-	"tunctl/internal/client"
 	"tunctl/internal/setup"
 	"tunctl/internal/term"
 )
@@ -53,7 +52,7 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return api.ReplaceHint(err, "fix the file first: `tunctl config edit` opens it")
 	}
-	if _, err := inv.client.Status(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) && !inv.Bool("print") {
+	if _, err := liveStatus(ctx, inv.client); err != nil && !inv.Bool("print") {
 		return err // as of an agent with another config: it would not know what is added
 	}
 	o, err := setupOptions(inv, loadSites(inv.Terminal, inv.paths))

@@ -14,208 +14,147 @@ import (
 	"tunctl/internal/lab"
 )
 
-// startTalk runs the program in a terminal, as a person would.
-func startTalk(t *testing.T, env []string, args ...string) *ptytest.Program {
-	t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = env
-	return ptytest.Start(t, cmd)
+// talk runs tunctl in a terminal, as a person would.
+func (s *sandbox) talk(args ...string) *ptytest.Program {
+	s.t.Helper()
+	return ptytest.Start(s.t, s.command(args...))
 }
 
-// startPractice starts a practice cluster whose pages the program serves.
-func startPractice(t *testing.T, o lab.Options) *lab.Cluster {
+// newHome is a home with nothing but an ssh config.
+func newHome(t *testing.T, sshConfig string) *sandbox {
 	t.Helper()
-	o.Dir, o.PageCommand = t.TempDir(), []string{program, practicePage}
-	c, err := lab.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	dir := t.TempDir()
+	s := sandboxIn(t, dir, nil, "HOME="+dir, "TERM=xterm", "PATH="+os.Getenv("PATH"), "TUNCTL_SSH_CONFIG="+filepath.Join(dir, "ssh_config"))
+	s.write(filepath.Join(dir, "ssh_config"), sshConfig)
+	return s
 }
 
 // personAt makes a home with a site of its own for a practice cluster.
-func personAt(t *testing.T, c *lab.Cluster) (env []string, config string) {
+func personAt(t *testing.T, c *lab.Cluster) *sandbox {
 	t.Helper()
-	dir := t.TempDir()
+	s := newHome(t, "Include "+c.SSHConfig()+"\n")
+	s.cluster, s.env = c, append(s.env, "TUNCTL_PRACTICE=1")
 	site := "like = \"slurm\"\ntitle = \"our practice cluster\"\n[entrance.main]\nhost = \"practice\"\n[entrance.side]\nhost = \"side.example.org\"\n"
-	writeFiles(t, dir, map[string]string{"sites/ours.toml": site})
-	t.Cleanup(func() {
-		if err := endAgent(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return []string{
-		"TUNCTL_HOME=" + dir, "HOME=" + dir, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "TUNCTL_PRACTICE=1", "TUNCTL_SSH_CONFIG=" + c.SSHConfig(),
-	}, filepath.Join(dir, "config.toml")
+	s.write(filepath.Join(s.home, "sites", "ours.toml"), site)
+	return s
 }
 
-func TestAPersonAnswersTheInterviewAtATerminal(t *testing.T) {
+func TestInit(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
-	env, config := personAt(t, c)
+	s := personAt(t, c)
 
-	k := startTalk(t, env, "init")
+	k := s.talk("init")
 	k.Expect("Hosts of your ssh config:")
 	k.Expect("practice")
-	k.Expect("Which cluster?")
-	k.Answer("?")
+	k.Reply("Which cluster?", "?")
 	k.Expect("aspire2a")
 	k.Expect("Hosts of your ssh config:")
-	k.Expect("Which cluster?")
-	k.Answer("narwal")
+	k.Reply("Which cluster?", "narwal")
 	k.Expect("no site \"narwal\": did you mean \"narval\"?")
-	k.Expect("Which cluster?")
-	k.Answer("999")
+	k.Reply("Which cluster?", "999")
 	k.Expect("No line above has the number 999")
-	k.Expect("Which cluster?")
-	k.Answer("no cluster")
+	k.Reply("Which cluster?", "no cluster")
 	k.Expect("\"no cluster\" is not a host")
-	k.Expect("Which cluster?")
-	k.Answer("practice cluster")
+	k.Reply("Which cluster?", "practice cluster")
 	k.Expect("1) ours         our practice cluster")
 	k.Expect("Which cluster?")
-	k.Expect("[ours]")
-	k.Answer("1")
-	k.Expect("Which login node? [main]")
-	k.Answer("")
+	k.Reply("[ours]", "1")
+	k.Reply("Which login node? [main]", "")
 	k.Expect("connected to ours")
-	k.Expect("Which account is charged?")
-	k.Answer("def ann")
+	k.Reply("Which account is charged?", "def ann")
 	k.Expect("must be one word without spaces or quotes")
 	k.Answer("cpus=4") // a setting is changed at any question
-	k.Expect("cpus = 4")
-	k.Answer("def-ann")
-	k.Expect("How many hours should the job last? [2]")
-	k.Answer("0.5")
-	k.Expect("How many GPUs? [0]")
-	k.Answer("")
+	k.Reply("cpus = 4", "def-ann")
+	k.Reply("How many hours should the job last? [2]", "0.5")
+	k.Reply("How many GPUs? [0]", "")
 	k.Expect("Other settings:")
 	k.Expect("memory     How much memory? [8G]")
-	k.Expect("container  An Apptainer or Singularity image to run in")
-	k.Answer("cores=4")
-	k.Expect("\"cores=4\" is not a setting of the job; the settings are: account, ")
-	k.Answer("cores")
-	k.Expect("\"cores\" is not NAME=VALUE with one of the names above")
-	k.Answer("memory=16")
-	k.Expect("with its unit, such as 8G")
-	k.Answer("memory=16G")
-	k.Expect("press Enter to continue")
-	k.Answer("")
+	k.Reply("container  An Apptainer or Singularity image to run in", "cores=4")
+	k.Reply("\"cores=4\" is not a setting of the job; the settings are: account, ", "cores")
+	k.Reply("\"cores\" is not NAME=VALUE with one of the names above", "memory=16")
+	k.Reply("with its unit, such as 8G", "memory=16G")
+	k.Reply("press Enter to continue", "")
 	k.Expect("added to")
 	k.Expect("Next: tunctl up jupyter")
 	k.WantEnd(0)
-	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, cpus = 4, memory = "16G", gpus = 0 }`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is missing in:\n%s", want, text)
-		}
-	}
+	s.wantConfig("[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, cpus = 4, memory = "16G", gpus = 0 }`)
 }
 
 func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
-	env, config := personAt(t, c)
-	k := startTalk(t, env, "init", "--app", "shell")
-	k.Expect("Which cluster?")
-	k.Answer("elsewhere")
-	k.Expect("Your user name on the cluster?")
-	k.Answer("ann")
+	s := personAt(t, c)
+	k := s.talk("init", "--app", "shell")
+	k.Reply("Which cluster?", "elsewhere")
+	k.Reply("Your user name on the cluster?", "ann")
 	k.Expect("(elsewhere) is not part of it")
 	k.Expect("or type another USER@HOST")
-	if _, err := os.Stat(config); err == nil {
+	if s.config() != "" {
 		t.Error("there is a config")
 	}
 	c.FailSubmit("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)", 1)
 	k.Answer("practice")
 	k.Expect("connected to practice")
-	k.Expect("press Enter to continue")
-	k.Answer("")
+	k.Reply("press Enter to continue", "")
 	k.Expect("the scheduler refuses the job: ")
 	k.Expect("press Enter to continue")
 	c.FailSubmit("", 0)
 	k.Answer("hours=1")
-	k.Expect("press Enter to continue")
-	k.Answer("")
+	k.Reply("press Enter to continue", "")
 	k.Expect("the scheduler would accept the job")
 	k.Expect("Next: tunctl up shell")
 	k.WantEnd(0)
-	before, err := os.ReadFile(config)
-	if err != nil || strings.Contains(string(before), "elsewhere") || !strings.Contains(string(before), "hours = 1") || !strings.HasPrefix(string(before), "[host.practice]\n\n") {
-		t.Errorf("%v\n%s", err, before)
+	before := s.config()
+	if strings.Contains(before, "elsewhere") || !strings.Contains(before, "hours = 1") || !strings.HasPrefix(before, "[host.practice]\n\n") {
+		t.Error(before)
 	}
 
 	// The host is known now, and stays as it is where another cannot be logged in to.
-	k = startTalk(t, env, "init", "practice", "--no-look", "--app", "shell")
-	k.Expect("Which scheduler does practice use: slurm, pbs, gridengine or none? [slurm]")
-	k.Answer("")
-	k.Expect("[host.practice] is already in the config: practice")
-	k.Answer("ann@elsewhere")
-	k.Expect("1) change shell")
-	k.Answer("2")
-	k.Expect("Which account")
-	k.Answer("")
-	k.Expect("How many hours")
-	k.Answer("")
-	k.Expect("How many GPUs")
-	k.Answer("")
-	k.Expect("press Enter to continue")
-	k.Answer("")
+	k = s.talk("init", "practice", "--no-look", "--app", "shell")
+	k.Reply("Which scheduler does practice use: slurm, pbs, gridengine or none? [slurm]", "")
+	k.Reply("[host.practice] is already in the config: practice", "ann@elsewhere")
+	k.Reply("1) change shell", "2")
+	k.Reply("Which account", "")
+	k.Reply("How many hours", "")
+	k.Reply("How many GPUs", "")
+	k.Reply("press Enter to continue", "")
 	k.Expect("or type another USER@HOST")
 	k.Type("\x03")
 	k.Expect("stopped")
 	k.WantEnd(exitInterrupted)
-	if after, err := os.ReadFile(config); err != nil || string(after) != string(before) {
-		t.Errorf("%v\n%s", err, after)
+	if after := s.config(); after != before {
+		t.Error(after)
 	}
 }
 
-func TestTheInterviewSuggestsTheSiteInTheSSHConfigAndSearches(t *testing.T) {
+func TestInitSiteSearch(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "ssh_config")
-	if err := os.WriteFile(config, []byte("Host mycluster\nHostName narval.alliancecan.ca\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"TUNCTL_HOME=" + dir, "HOME=" + dir, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "TUNCTL_SSH_CONFIG=" + config}
-	k := startTalk(t, env, "init", "--no-login")
+	k := newHome(t, "Host mycluster\nHostName narval.alliancecan.ca\n").talk("init", "--no-login")
 	k.Expect("Probably \x1b[1mnarval\x1b[0m: your ssh config has mycluster.")
-	k.Expect("[narval]: ")
-	k.Answer("singapore")
+	k.Reply("[narval]: ", "singapore")
 	k.Expect(") aspire2a ")
 	k.Expect("(To use a host called singapore: USER@singapore)")
 	k.Expect("lists all")
 	k.Answer("national compute infrastructure") // of no title
 	k.Expect("is not a host")
 	k.Answer("ASPIRE") // of one site
-	k.Expect("[aspire2a]: ")
-	k.Answer("narval")
+	k.Reply("[aspire2a]: ", "narval")
 	k.Expect("narval.alliancecan.ca is in your ssh config as mycluster")
 	k.Type("\x03")
 	k.Expect("stopped")
 	k.WantEnd(exitInterrupted)
 }
 
-func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
+func TestInitSuggestion(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "ssh_config")
 	text := "Host mycluster\nHostName narval.alliancecan.ca\n"
 	for n := range 30 {
 		text += fmt.Sprintf("Host z%d\nHostName z%d.example.org\n", n, n)
 	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"TUNCTL_HOME=" + dir, "HOME=" + dir, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "TUNCTL_SSH_CONFIG=" + config}
-	k := startTalk(t, env, "init", "--no-login")
+	k := newHome(t, text).talk("init", "--no-login")
 	k.Expect("and 21 more")
-	k.Expect("[narval]: ")
-	k.Answer("")
+	k.Reply("[narval]: ", "")
 	k.Expect("narval.alliancecan.ca is in your ssh config as mycluster")
 	k.Type("\x03")
 	k.Expect("stopped")
@@ -225,79 +164,60 @@ func TestTheInterviewBeginsShortAndTakesTheSuggestion(t *testing.T) {
 	}
 }
 
-func TestCtrlCInTheInterviewWritesNothing(t *testing.T) {
+func TestInitInterrupted(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
-	env, config := personAt(t, c)
+	s := personAt(t, c)
 	for question, args := range map[string][]string{
 		"Which login node?":       {"init", "ours"},
 		"press Enter to continue": {"init", "practice", "--app", "shell"}, // after the login
 	} {
-		k := startTalk(t, env, args...)
+		k := s.talk(args...)
 		k.Expect(question)
 		k.Type("\x03")
 		k.Expect("stopped")
 		k.WantEnd(exitInterrupted)
-		if _, err := os.Stat(config); err == nil {
+		if s.config() != "" {
 			t.Errorf("there is a config after %q", question)
 		}
 	}
 }
 
-func TestAPersonChoosesAmongSeveralJobs(t *testing.T) {
+func TestAttachChoice(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{QueueFor: -1})
-	env, config := personAt(t, c)
+	s := personAt(t, c)
 	writeFiles(t, c.Home(), map[string]string{"jupyter.sh": lab.JobScript(c.Dialect())})
 	text := "[session.a]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n[session.b]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"a", "b"} {
-		cmd := exec.CommandContext(t.Context(), program, "up", name, "--no-open")
-		cmd.Env = env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	k := startTalk(t, env, "attach", "practice", "--no-open")
+	s.setConfig(text)
+	s.run("up", "a", "--no-open")
+	s.run("up", "b", "--no-open")
+	k := s.talk("attach", "practice", "--no-open")
 	k.Expect("Connect to which job? [1-2]")
 	k.Type("\x03")
 	k.Expect("nothing was done")
 	k.WantEnd(exitInterrupted)
 
-	k = startTalk(t, env, "attach", "practice", "--no-open")
+	k = s.talk("attach", "practice", "--no-open")
 	k.Expect("1) 1002")
 	k.Expect("2) 1001")
-	k.Expect("Connect to which job? [1-2]")
-	k.Answer("7")
+	k.Reply("Connect to which job? [1-2]", "7")
 	k.Expect("type a number from 1 to 2")
-	k.Expect("Connect to which job? [1-2]")
-	k.Answer("2")
+	k.Reply("Connect to which job? [1-2]", "2")
 	k.Expect("practice-1001\x1b[0m is ready")
 	k.WantEnd(0)
 
 	// The same choice for a session whose name several jobs have.
-	text += "[session.c]\nhost = \"practice\"\njob = \"jupyterlab\"\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "agent", "restart")
-	cmd.Env = env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	k = startTalk(t, env, "up", "c", "--no-open")
+	s.setConfig(text + "[session.c]\nhost = \"practice\"\njob = \"jupyterlab\"\n")
+	s.run("agent", "restart")
+	k = s.talk("up", "c", "--no-open")
 	k.Expect("Several jobs of this name are running on the host:")
 	k.Expect("1) 1002")
-	k.Expect("Connect to which job? [1-2]")
-	k.Answer("1001")
+	k.Reply("Connect to which job? [1-2]", "1001")
 	k.Expect("c\x1b[0m is ready")
 	k.WantEnd(0)
-	cmd = exec.CommandContext(t.Context(), program, "status", "c", "--json")
-	cmd.Env = env
-	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"id": "1001"`) {
-		t.Errorf("%v: another job than the chosen one:\n%s", err, out)
+	if out := s.run("status", "c", "--json"); !strings.Contains(out, `"id": "1001"`) {
+		t.Errorf("another job than the chosen one:\n%s", out)
 	}
 }
 
@@ -313,20 +233,19 @@ func installJupyter(t *testing.T, folder, version string) {
 	})
 }
 
-func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
+func TestInitUnknownPBS(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{Dialect: lab.PBS})
-	env, config := personAt(t, c)
+	s := personAt(t, c)
 	installJupyter(t, filepath.Join(c.Home(), "envs", "old"), "3.6.8")
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
 
 	answers := 0
 	answer := func(k *ptytest.Program, question, text string) {
-		k.Expect(question)
-		k.Answer(text)
+		k.Reply(question, text)
 		answers++
 	}
-	k := startTalk(t, env, "init", "practice")
+	k := s.talk("init", "practice")
 	k.Expect("connected to practice")
 	k.Expect("What should `tunctl up jupyter` start?")
 	k.Expect("1) ~/envs/lab  ")
@@ -334,8 +253,7 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 	k.Expect("2) ~/envs/old")
 	answer(k, "[1]: ", "99")
 	k.Expect("No line above has the number 99.")
-	k.Expect("[1]: ")
-	k.Answer("?")
+	k.Reply("[1]: ", "?")
 	k.Expect("Type the number of a line")
 	answer(k, "[1]: ", "")
 	k.Expect("queue: normal (qstat -Q)")
@@ -347,52 +265,43 @@ func TestInitLeadsFromAnUnknownPBSToAPageInFourAnswers(t *testing.T) {
 	if code, screen := k.End(); code != 0 || answers > 4 {
 		t.Errorf("exit code %d after %d answers:\n%s", code, answers, screen)
 	}
-	text, err := os.ReadFile(config)
-	if err != nil || !strings.Contains(string(text), `with   = { queue = "normal", hours = 1, venv = "~/envs/lab" }`) || !strings.HasPrefix(string(text), "[host.practice]\n\n") {
-		t.Errorf("%v\n%s", err, text)
+	s.wantConfig(`with   = { queue = "normal", hours = 1, venv = "~/envs/lab" }`)
+	text := s.config()
+	if !strings.HasPrefix(text, "[host.practice]\n\n") {
+		t.Error(text)
 	}
-	k = startTalk(t, env, "up", "--no-open")
+	k = s.talk("up", "--no-open")
 	k.Expect("jupyter\x1b[0m is ready")
 	k.WantEnd(0)
 
 	// The second time it can be changed.
-	k = startTalk(t, env, "init", "practice")
-	k.Expect("[host.practice] is already in the config: practice")
-	k.Answer("")
+	k = s.talk("init", "practice")
+	k.Reply("[host.practice] is already in the config: practice", "")
 	k.Expect("1) change jupyter       queue=normal hours=1 venv=~/envs/lab")
-	k.Expect("2) add another session")
-	k.Answer("")
-	k.Expect("Settings: queue=normal hours=1 cpus=2 memory=8gb gpus=0 venv=~/envs/lab.")
-	k.Answer("queue=nosuch")
-	k.Expect(`there is no queue "nosuch"; there are: normal`)
-	k.Answer("hours=3")
-	k.Expect("press Enter to continue: ")
-	k.Answer("")
+	k.Reply("2) add another session", "")
+	k.Reply("Settings: queue=normal hours=1 cpus=2 memory=8gb gpus=0 venv=~/envs/lab.", "queue=nosuch")
+	k.Reply(`there is no queue "nosuch"; there are: normal`, "hours=3")
+	k.Reply("press Enter to continue: ", "")
 	k.Expect("changed in")
 	k.Expect("Next: tunctl up jupyter")
 	k.WantEnd(0)
-	changed, err := os.ReadFile(config)
-	if want := strings.Replace(string(text), "hours = 1,", "hours = 3,", 1); err != nil || string(changed) != want {
-		t.Errorf("%v\n%s, want\n%s", err, changed, want)
+	if want := strings.Replace(text, "hours = 1,", "hours = 3,", 1); s.config() != want {
+		t.Errorf("%s, want\n%s", s.config(), want)
 	}
 }
 
-func TestInitSaysHowToInstallJupyterWhereThereIsNone(t *testing.T) {
+func TestInitWithoutJupyter(t *testing.T) {
 	t.Parallel()
 	path := withoutJupyter(t)
 	c := startPractice(t, lab.Options{Path: path})
-	env, config := personAt(t, c)
-	k := startTalk(t, env, "init", "practice")
+	s := personAt(t, c)
+	k := s.talk("init", "practice")
 	k.Expect("no Jupyter was found on practice.")
-	k.Expect("press Enter to continue: ")
-	k.Answer("")
+	k.Reply("press Enter to continue: ", "")
 	k.Expect("Next: install Jupyter on practice, once; then start it:")
 	k.Expect("  tunctl ssh practice 'python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab'\r\n  tunctl up jupyter\r\n")
 	k.WantEnd(0)
-	text, err := os.ReadFile(config)
-	if err != nil || !strings.Contains(string(text), `venv = "~/jupyter"`) {
-		t.Errorf("%v\n%s", err, text)
-	}
+	s.wantConfig(`venv = "~/jupyter"`)
 	if _, err := os.Stat(filepath.Join(c.Home(), "jupyter")); err == nil {
 		t.Error("it was installed")
 	}
@@ -419,44 +328,38 @@ func withoutJupyter(t *testing.T) string {
 	return dir
 }
 
-func TestInitTakesAJobScriptThatThePersonHas(t *testing.T) {
+func TestInitOwnScript(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
-	env, config := personAt(t, c)
+	s := personAt(t, c)
 	script := strings.Replace(lab.JobScript(c.Dialect()), "\n\n", "\n# jupyter lab\n: jupyter lab\n\n", 1)
 	writeFiles(t, c.Home(), map[string]string{"course/lab.sh": script})
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
-	k := startTalk(t, env, "init", "practice")
+	k := s.talk("init", "practice")
 	k.Expect("1) ~/course/lab.sh ")
 	k.Expect("your job script for jobs called jupyterlab")
-	k.Expect("2) ~/envs/lab")
-	k.Answer("")
+	k.Reply("2) ~/envs/lab", "")
 	k.Expect("Next: tunctl up jupyter")
 	k.WantEnd(0)
-	text, err := os.ReadFile(config)
-	for _, want := range []string{"job    = \"jupyterlab\" ", "submit = \"~/course/lab.sh\" ", "workdir = \"~/course\"\n"} {
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%v: %q is missing in\n%s", err, want, text)
-		}
-	}
-	k = startTalk(t, env, "up", "--no-open")
+	s.wantConfig("job    = \"jupyterlab\" ", "submit = \"~/course/lab.sh\" ", "workdir = \"~/course\"\n")
+	text := s.config()
+	k = s.talk("up", "--no-open")
 	k.Expect("jupyter\x1b[0m is ready")
 	k.WantEnd(0)
-	k = startTalk(t, env, "init", "practice", "--submit", "~/course/lab.sh")
-	k.Expect("Press Enter to use it")
-	k.Answer("")
+	k = s.talk("init", "practice", "--submit", "~/course/lab.sh")
+	k.Reply("Press Enter to use it", "")
 	k.Expect("[session.jupyter] starts ~/course/lab.sh already, so nothing was added")
 	k.Expect("Next: tunctl up jupyter\r\n")
 	k.WantEnd(0)
-	if again, err := os.ReadFile(config); err != nil || string(again) != string(text) {
-		t.Errorf("%v: the config is now\n%s", err, again)
+	if again := s.config(); again != text {
+		t.Errorf("the config is now\n%s", again)
 	}
 }
 
-func TestInitTellsThatTheTestOfTheJobSubmittedIt(t *testing.T) {
+func TestInitTestSubmits(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
-	env, _ := personAt(t, c)
+	s := personAt(t, c)
 	writeFiles(t, c.Home(), map[string]string{
 		".profile": "PATH=$HOME/wrappers:$PATH\n",
 		"wrappers/sbatch": `#!/bin/sh
@@ -468,13 +371,12 @@ PATH=${PATH#*:} exec sbatch "$@"
 `,
 	})
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
-	k := startTalk(t, env, "init", "practice", "--with", "venv=~/envs/lab")
-	k.Expect("press Enter to continue: ")
-	k.Answer("")
+	k := s.talk("init", "practice", "--with", "venv=~/envs/lab")
+	k.Reply("press Enter to continue: ", "")
 	k.Expect("does not know tests: it submitted job 1001, which was cancelled at once.")
 	k.Expect("Next: tunctl up jupyter")
 	k.WantEnd(0)
-	k = startTalk(t, env, "up", "--dry-run")
+	k = s.talk("up", "--dry-run")
 	k.Expect("not asked: a test on practice has submitted a job before")
 	k.WantEnd(0)
 	if jobs := c.Jobs(); len(jobs) != 1 || !jobs[0].Over() {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -61,7 +60,7 @@ func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
 		"/opt/tunctl/share/applications/tunctl.desktop":            0o644,
 		"/opt/tunctl/share/icons/hicolor/scalable/apps/tunctl.svg": 0o644,
 	}
-	for page := range cmdline.ManPages(newApp(strings.NewReader(""), io.Discard, io.Discard), version()) {
+	for page := range cmdline.ManPages(testApp(), version()) {
 		want["/opt/tunctl/share/man/man1/"+page] = 0o644
 	}
 	got := filesIn(t, root)

@@ -51,14 +51,8 @@ func fileThere(path string) bool {
 
 func TestWithoutADesktopTheKeyringStartsNoDaemon(t *testing.T) {
 	data := t.TempDir()
-	services := filepath.Join(data, "dbus-1", "services")
-	if err := os.MkdirAll(services, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	service := "[D-BUS Service]\nName=org.freedesktop.secrets\nExec=/bin/sh -c \"touch " + data + "/started\"\n"
-	if err := os.WriteFile(filepath.Join(services, "secrets.service"), []byte(service), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, data, map[string]string{"dbus-1/services/secrets.service": service})
 	bus := bustest.StartSession(t, []string{"XDG_DATA_HOME=" + data, "XDG_DATA_DIRS=" + data, "PATH=" + os.Getenv("PATH")})
 	if said := startsNothing(t, "DBUS_SESSION_BUS_ADDRESS="+bus.Address); !strings.Contains(said, "no keyring is running") {
 		t.Errorf("it says:\n%s", said)

@@ -28,7 +28,7 @@ func loginCommand(t *term.Terminal) *cli.Command {
 }
 
 func logIn(ctx context.Context, inv *invocation) error {
-	host, err := inv.hostOrOnly()
+	host, err := inv.argumentOr(inv.onlyHost)
 	if err != nil {
 		return err
 	}

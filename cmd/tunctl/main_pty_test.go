@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,17 +13,17 @@ import (
 	"tunctl/internal/term"
 )
 
-func TestATerminalWithoutUTF8GetsASCII(t *testing.T) {
+func TestTerminalWithoutUTF8(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	k := startTalk(t, []string{"TUNCTL_HOME=" + home, "HOME=" + home, "TERM=xterm", "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, "doctor", "--all")
-	_, shown := k.End()
+	s := newHome(t, "")
+	s.env = append(s.env, "LC_ALL=C")
+	_, shown := s.talk("doctor", "--all").End()
 	if !strings.Contains(shown, "no config file") || strings.ContainsFunc(shown, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		t.Errorf("%q", shown)
 	}
 }
 
-func TestTalkOnATerminalIsBrokenWhereThatEnds(t *testing.T) {
+func TestTerminalWidth(t *testing.T) {
 	screen, tty, err := pty.Open()
 	if err != nil {
 		t.Skip(err)

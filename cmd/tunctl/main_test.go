@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -328,5 +330,40 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 		if err := testprogram.Write(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// clusters are the scripts' practice clusters, by script.
+var clusters sync.Map
+
+func clusterOf(ts *testscript.TestScript) *lab.Cluster {
+	c, ok := clusters.Load(ts.Name() + ts.MkAbs(""))
+	if !ok {
+		ts.Fatalf("the script has no cluster yet")
+	}
+	return c.(*lab.Cluster)
+}
+
+// waitForWords reads lines until one has all the words.
+func waitForWords(r io.Reader, words []string) bool {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		missing := 0
+		for _, w := range words {
+			if !strings.Contains(lines.Text(), w) {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// oneLogin checks that the cluster was logged in to once.
+func oneLogin(ts *testscript.TestScript, _ bool, _ []string) {
+	if n := clusterOf(ts).Logins(); n != 1 {
+		ts.Fatalf("%d logins", n)
 	}
 }

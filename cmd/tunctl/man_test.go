@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 )
 
 func TestEveryCommandHasAManPageWithEveryFlag(t *testing.T) {
-	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	app := testApp()
 	pages := cmdline.ManPages(app, version())
 	for _, c := range app.Commands {
 		page, ok := pages["tunctl-"+c.Name+".1"]
@@ -43,7 +42,7 @@ func TestTroffHasNothingToSayAboutAManPage(t *testing.T) {
 	if err != nil {
 		t.Skip("no groff here")
 	}
-	for name, text := range cmdline.ManPages(newApp(strings.NewReader(""), io.Discard, io.Discard), version()) {
+	for name, text := range cmdline.ManPages(testApp(), version()) {
 		cmd := exec.CommandContext(t.Context(), groff, "-ww", "-Kutf8", "-Tutf8", "-man")
 		cmd.Stdin = strings.NewReader(text)
 		var complaints bytes.Buffer

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +13,12 @@ import (
 	"tunctl/internal/dev/ptytest"
 )
 
-// TestAnAssistantAsksAndThePersonAnswersInATerminal has the program at both ends: `tunctl mcp`
+// TestMCPApproval has the program at both ends: `tunctl mcp`
 // for an assistant, and `tunctl mcp approve` in a terminal.
-func TestAnAssistantAsksAndThePersonAnswersInATerminal(t *testing.T) {
+func TestMCPApproval(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig+"[mcp]\nnode_hours = 8\n")
+	s.setConfig(sandboxConfig + "[mcp]\nnode_hours = 8\n")
 	person := ptytest.Start(t, s.command("mcp", "approve"))
 	person.Expect("waiting for what assistants ask for")
 
@@ -49,16 +48,14 @@ func TestAnAssistantAsksAndThePersonAnswersInATerminal(t *testing.T) {
 
 	started := call("up", map[string]any{"session": "jupyter"})
 	person.Expect(`The assistant that calls itself "clippy" asks to start session jupyter on practice.`)
-	person.Expect("Type yes to continue, no to stop: ")
-	person.Answer("yes")
+	person.Reply("Type yes to continue, no to stop: ", "yes")
 	if a := <-started; a.err != nil || a.failed || !strings.Contains(a.text, `"name":"jupyter"`) {
 		t.Fatalf("up: %+v", a)
 	}
 	s.run("up", "--no-open", "jupyter") // a person waits for the same job
 	ended := call("down", map[string]any{"session": "jupyter", "cancel": true})
 	person.Expect("END ITS JOB")
-	person.Expect("Type yes to continue, no to stop: ")
-	person.Answer("no")
+	person.Reply("Type yes to continue, no to stop: ", "no")
 	if a := <-ended; a.err != nil || !a.failed || !strings.Contains(a.text, "did not allow it") {
 		t.Fatalf("down: %+v", a)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,11 +34,7 @@ func withMounts(t *testing.T, script string, env ...string) (string, error) {
 func TestTheDemoWorksWhereTheHostsFileLacksLocalhost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"hosts": "", "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, map[string]string{"hosts": "", "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"})
 	out, err := withMounts(t, `
 		mount --bind "$DIR/hosts" /etc/hosts
 		mount --bind "$DIR/resolv.conf" /etc/resolv.conf

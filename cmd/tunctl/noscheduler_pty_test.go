@@ -39,12 +39,11 @@ func TestNoScheduler(t *testing.T) {
 		"own.sh":   "#!/bin/sh\n: >\"$HOME/started\"\necho 'Jupyter Server is running at http://127.0.0.1:1/lab?token=abc'\nwhile test ! -f stop; do sleep 0.1; done\n",
 		"batch.sh": "#!/bin/sh\n#SBATCH --mem=64G\n: >\"$HOME/started\"\n",
 	})
-	env, config := personAt(t, c)
+	s := personAt(t, c)
 	const before = "[session.own]\nhost = \"practice\"\nsubmit = \"~/own.sh\"\n\n[session.batch]\nhost = \"practice\"\nsubmit = \"~/batch.sh\"\n"
-	writeFiles(t, filepath.Dir(config), map[string]string{"config.toml": before})
+	s.setConfig(before)
 	run := func(args ...string) (text string, exit int) {
-		cmd := exec.Command(program, args...)
-		cmd.Env = env
+		cmd := s.command(args...)
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}
@@ -55,22 +54,20 @@ func TestNoScheduler(t *testing.T) {
 			t.Errorf("%s: exit %d, started %v\n%s", args, exit, started(), text)
 		}
 	}
-	k := startTalk(t, env, "up", "own")
-	k.Expect("No scheduler was found on practice. Is this your own machine, so that jobs may run on it directly? [y/N]")
-	k.Answer("n")
+	k := s.talk("up", "own")
+	k.Reply("No scheduler was found on practice. Is this your own machine, so that jobs may run on it directly? [y/N]", "n")
 	k.WantEnd(2)
 	if started() {
 		t.Fatal("a job was started although the answer was no")
 	}
-	k = startTalk(t, env, "up", "own")
-	k.Expect("Is this your own machine")
-	k.Answer("y")
+	k = s.talk("up", "own")
+	k.Reply("Is this your own machine", "y")
 	k.Expect("job own-")
 	wait.Until(t, "the job has started", started)
 	k.Signal(os.Interrupt)
 	k.WantEnd(130)
-	if text, err := os.ReadFile(config); err != nil || string(text) != before+"\n[host.practice]\nscheduler = \"none\"\n" || !started() {
-		t.Errorf("%v, started %v, the config is\n%s", err, started(), text)
+	if text := s.config(); text != before+"\n[host.practice]\nscheduler = \"none\"\n" || !started() {
+		t.Errorf("started %v, the config is\n%s", started(), text)
 	}
 	if err := os.Remove(filepath.Join(c.Home(), "started")); err != nil {
 		t.Fatal(err)
@@ -89,28 +86,23 @@ func TestNoSchedulerInit(t *testing.T) {
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
 	hideSchedulers(t, c)
-	env, config := personAt(t, c)
-	if err := os.Remove(filepath.Join(filepath.Dir(config), "sites", "ours.toml")); err != nil {
+	s := personAt(t, c)
+	if err := os.Remove(filepath.Join(s.home, "sites", "ours.toml")); err != nil {
 		t.Fatal(err)
 	}
-	k := startTalk(t, env, "init", "practice")
-	k.Expect("No scheduler was found on practice. Is this your own machine")
-	k.Answer("")
+	k := s.talk("init", "practice")
+	k.Reply("No scheduler was found on practice. Is this your own machine", "")
 	k.Expect("no scheduler was found on practice, so nothing was written")
 	k.WantEnd(2)
-	if text, err := os.ReadFile(config); err == nil && strings.Contains(string(text), "[host.practice]") {
+	if text := s.config(); strings.Contains(text, "[host.practice]") {
 		t.Errorf("the config is\n%s", text)
 	}
 	installJupyter(t, filepath.Join(c.Home(), "envs", "lab"), "4.2.5")
-	k = startTalk(t, env, "init", "practice")
-	k.Expect("Is this your own machine")
-	k.Answer("yes")
+	k = s.talk("init", "practice")
+	k.Reply("Is this your own machine", "yes")
 	k.Expect("~/envs/lab")
-	k.Expect("press Enter to continue")
-	k.Answer("")
+	k.Reply("press Enter to continue", "")
 	k.Expect("Next: tunctl up jupyter")
 	k.WantEnd(0)
-	if text, err := os.ReadFile(config); err != nil || !strings.Contains(string(text), "[host.practice]\nscheduler = \"none\"\n") {
-		t.Errorf("%v: the config is\n%s", err, text)
-	}
+	s.wantConfig("[host.practice]\nscheduler = \"none\"\n")
 }

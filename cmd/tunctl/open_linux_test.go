@@ -9,15 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"tunctl/internal/dev/desktest"
-	"tunctl/internal/dev/testprogram"
-	"tunctl/internal/lab"
 )
 
 // browserScript is a browser that has the test fetch the page, and keeps running for a while,
@@ -70,67 +67,29 @@ func fetch(link string) error {
 
 func TestNoTokenIsInAProcessListing(t *testing.T) {
 	t.Parallel()
+	s := newSandbox(t)
 	dir := t.TempDir()
-	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "c"), PageCommand: []string{program, practicePage}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	home, browser := filepath.Join(dir, "h"), filepath.Join(dir, "browser")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		filepath.Join(cluster.Home(), "jupyter.sh"): lab.JobScript(cluster.Dialect()),
-		filepath.Join(home, "config.toml"):          "[session.jupyter]\nhost = \"" + cluster.Alias() + "\"\nsubmit = \"~/jupyter.sh\"\n",
-		browser:                                     browserScript,
-	} {
-		if err := testprogram.Write(name, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, map[string]string{"browser": browserScript})
+	browser := filepath.Join(dir, "browser")
 	link := fetchLinks(t, browser)
-	env := append(os.Environ(), "TUNCTL_HOME="+home, "TUNCTL_CONFIG=", "TUNCTL_PRACTICE=1", "TUNCTL_SSH_CONFIG="+cluster.SSHConfig(),
-		"BROWSER="+browser, "SSH_AUTH_SOCK=", "NO_COLOR=1")
-	t.Cleanup(func() {
-		if err := endAgent(home); err != nil {
-			t.Error(err)
-		}
-	})
-	tunctl := func(args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Env = env
-		var talk strings.Builder
-		cmd.Stderr = &talk
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("tunctl %s: %v\n%s", strings.Join(args, " "), err, talk.String())
-		}
-		return string(out)
-	}
-
+	s.env = append(s.env, "BROWSER="+browser)
 	o := desktest.WatchProcesses(t)
-	tunctl("up")
+	s.run("up")
 	select {
 	case works := <-link: // once
 		o.Await(works)
 	case <-t.Context().Done():
 		t.Fatal("no browser was started")
 	}
-	tunctl("open")
-	tunctl("status", "--json")
-	tunctl("logs")
-	page, err := url.Parse(strings.TrimSpace(tunctl("open", "--print")))
+	s.run("open")
+	s.run("status", "--json")
+	s.run("logs")
+	page, err := url.Parse(strings.TrimSpace(s.run("open", "--print")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := page.Query().Get("token")
-	tunctl("down", "--cancel")
+	s.run("down", "--cancel")
 	o.Await("agent")
 	if words := o.Saw(token); token == "" || len(words) > 0 {
 		t.Errorf("the token %q is in command lines: %q", token, words)

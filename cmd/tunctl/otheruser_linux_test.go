@@ -19,10 +19,10 @@ import (
 // stranger is a user who owns nothing.
 const stranger = 65534
 
-// TestAStrangerGetsNothingOfTheLogin has another user of the machine try every way to
+// TestStrangerGetsNothing has another user of the machine try every way to
 // the agent's connection: first with the files and folders as they are, then with all of them
 // readable, when only the agent's own check of the peer's user protects it.
-func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
+func TestStrangerGetsNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("only root can play another user, and CI promises that one is played")
@@ -36,15 +36,7 @@ func TestAStrangerGetsNothingOfTheLogin(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	home, tunctl := filepath.Join(dir, "h"), filepath.Join(dir, "tunctl")
-	cluster, err := lab.Start(lab.Options{Dir: filepath.Join(dir, "c")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	cluster := startPractice(t, lab.Options{})
 	for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(home, 0o700), copyProgram(tunctl)} {
 		if err != nil {
 			t.Fatal(err)

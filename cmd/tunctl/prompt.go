@@ -61,6 +61,32 @@ func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 	return false
 }
 
+// during calls request, and puts the questions of hosts to the person until it returns: from before
+// the request, so that none is missed. each gets the other events.
+func (q *promptReader) during(ctx context.Context, request func(), each func(api.Event)) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	ready, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		defer q.wait()
+		begun := sync.OnceFunc(func() { close(ready) })
+		_ = q.client.Watch(watching, answersAt(q.term), "", func(e api.Event) { // the request has the error
+			begun()
+			if !q.handle(watching, e) {
+				each(e)
+			}
+		})
+	}()
+	select {
+	case <-ready:
+	case <-over:
+	}
+	request()
+	stop()
+	<-over
+}
+
 // sayElsewhere says when another window asks for the login of a host.
 func (q *promptReader) sayElsewhere(h api.Host) {
 	if h.Asking == "" {
@@ -169,9 +195,7 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 	if err != nil {
 		return err
 	}
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "", "y", "yes":
-	default:
+	if answer := (api.Answer{Text: text}); strings.TrimSpace(text) != "" && !answer.IsYes() {
 		return nil
 	}
 	if err := desktop.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {

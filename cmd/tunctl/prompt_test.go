@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/term"
 )
 
-func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
+func TestPromptElsewhere(t *testing.T) {
 	screen := ptytest.NewTerminal(t)
 	terminal := term.New(screen.TTY, screen.TTY, screen.TTY)
 	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
@@ -39,7 +39,7 @@ func TestOnlyTheTerminalThatDoesNotAskSaysThatAnotherWindowDoes(t *testing.T) {
 	cancel()
 }
 
-func TestAQuestionThatOnlyHasALinkAsksForEnter(t *testing.T) {
+func TestPromptLink(t *testing.T) {
 	const link = "https://iam.example.org/device"
 	for text, want := range map[string]struct{ said, question string }{
 		"Open " + link:                      {"narval: Open " + link + "\n", doneThere},

@@ -28,7 +28,7 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 }
 
 func quota(ctx context.Context, inv *invocation) error {
-	host, err := inv.hostOrOnly()
+	host, err := inv.argumentOr(inv.onlyHost)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
-	"tunctl/internal/home"
 	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
@@ -27,10 +26,15 @@ var errNoneFits = errors.New("no session fits")
 // chooseSession is the session that a command is about: the argument, or without one the
 // session that fits.
 func (inv *invocation) chooseSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
+	return inv.argumentOr(func() (string, error) { return inv.fittingSession(ctx, question, none, tests...) })
+}
+
+// argumentOr is what the first argument names or, without one, what other finds.
+func (inv *invocation) argumentOr(other func() (string, error)) (string, error) {
 	if inv.NArg() > 0 {
 		return inv.Args().First(), nil
 	}
-	return inv.fittingSession(ctx, question, none, tests...)
+	return other()
 }
 
 // fittingSession is a session that passes the first of the tests that any session passes. Where
@@ -51,7 +55,7 @@ func (inv *invocation) fittingSession(ctx context.Context, question, none string
 		}
 		return inv.askSession(ctx, question, fit)
 	}
-	name, err := onlySession(inv.paths)
+	name, err := inv.onlySession()
 	if err == nil || len(st.Sessions) == 0 {
 		return name, err
 	}
@@ -115,18 +119,9 @@ func chooseRow(ctx context.Context, t *term.Terminal, question, what string, row
 	return i, err
 }
 
-// sessionName is the session that a command is about: the argument, or the only
-// one in the config.
-func (inv *invocation) sessionName() (string, error) {
-	if inv.NArg() > 0 {
-		return inv.Args().First(), nil
-	}
-	return onlySession(inv.paths)
-}
-
 // onlySession is the name of the one session in the config.
-func onlySession(p home.Paths) (string, error) {
-	cfg, err := loadConfig(p)
+func (inv *invocation) onlySession() (string, error) {
+	cfg, err := loadConfig(inv.paths)
 	if err != nil {
 		return "", err
 	}
@@ -134,19 +129,11 @@ func onlySession(p home.Paths) (string, error) {
 		return cfg.Sessions[0].Name, nil
 	}
 	if len(cfg.Sessions) == 0 {
-		return "", api.Errorf(api.CodeConfig, "no sessions in %s", p.Config).
+		return "", api.Errorf(api.CodeConfig, "no sessions in %s", cfg.Path).
 			WithHint("`tunctl init` adds one; `tunctl config edit` opens the file; %s", demoHint)
 	}
 	return "", api.Errorf(api.CodeUsage, "the config has several sessions: name one").
 		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))
-}
-
-// hostOrOnly is the host that was named or, without one, the only host in the config.
-func (inv *invocation) hostOrOnly() (string, error) {
-	if inv.NArg() > 0 {
-		return inv.Args().First(), nil
-	}
-	return inv.onlyHost()
 }
 
 // isHost reports whether the config or the ssh config has a host of that name.
@@ -185,6 +172,16 @@ func (inv *invocation) status(ctx context.Context) (st api.Status, err error) {
 		return api.Status{}, err
 	}
 	return inv.lastKnown(cfg), nil
+}
+
+// liveStatus is the status of the running agent, empty where there is none. One that hangs is an
+// error: it may hold connections.
+func liveStatus(ctx context.Context, cl *client.Client) (api.Status, error) {
+	st, err := cl.Status(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return api.Status{}, nil
+	}
+	return st, err
 }
 
 // lastKnown is what is known without an agent.

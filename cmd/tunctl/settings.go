@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -30,9 +29,6 @@ func readConfig(p home.Paths) *configs.Config {
 	return cfg
 }
 
-// errNoConfig is wrapped when there is no config file.
-var errNoConfig = errors.New("no config file")
-
 // loadConfig reads the config for a command that needs one.
 func loadConfig(p home.Paths) (*configs.Config, error) {
 	cfg, err := configs.Load(p.Config)
@@ -45,7 +41,7 @@ func configError(p home.Paths, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return api.Errorf(api.CodeConfig, "%v at %s", errNoConfig, p.Config).Because(errors.Join(errNoConfig, err)).
+		return api.Errorf(api.CodeConfig, "no config file at %s", p.Config).Because(err).
 			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; %s", demoHint)
 	}
 	return api.Errorf(api.CodeConfig, "%w", err)
@@ -54,7 +50,7 @@ func configError(p home.Paths, err error) error {
 // existingConfig reads the config; where there is no file, it is empty.
 func existingConfig(p home.Paths) (*configs.Config, error) {
 	cfg, err := loadConfig(p)
-	if err != nil && errors.Is(err, errNoConfig) {
+	if errors.Is(err, os.ErrNotExist) {
 		return &configs.Config{Path: p.Config}, nil
 	}
 	return cfg, err
@@ -105,19 +101,9 @@ func configuredSessions(cfg *configs.Config) []string {
 	return lists.Map(cfg.Sessions, func(s configs.Session) string { return s.Name })
 }
 
-// isPractice reports whether the agent serves a practice cluster, whose limits are short. A
-// person's own agent never does.
-func isPractice(p home.Paths, log *slog.Logger) bool {
-	switch {
-	case os.Getenv("TUNCTL_PRACTICE") == "":
-		return false
-	case !p.Moved:
-		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
-		return false
-	}
-	log.Warn("practice limits apply: hosts outside the practice cluster are refused")
-	return true
-}
+// isPractice reports whether the agent of these files serves a practice cluster, whose limits are
+// short. A person's own agent never does.
+func isPractice(p home.Paths) bool { return p.Moved && os.Getenv("TUNCTL_PRACTICE") != "" }
 
 // isPracticeAddress reports whether an address can only be a practice cluster's. No host
 // of others is in the domain test (RFC 6761).
@@ -129,7 +115,7 @@ func isPracticeAddress(address string) bool {
 // isPracticeHome reports whether the home folder is that of a demo.
 func isPracticeHome(p home.Paths) bool {
 	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
-	return p.Moved && (os.Getenv("TUNCTL_PRACTICE") != "" || strings.HasPrefix(dir, demoFolder))
+	return isPractice(p) || p.Moved && strings.HasPrefix(dir, demoFolder)
 }
 
 // labNetwork are the addresses of the lab's own clusters; see internal/dev/real.

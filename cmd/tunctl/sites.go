@@ -40,8 +40,14 @@ func sitesCommand(t *term.Terminal) *cli.Command {
 				return usagef("unexpected argument %q: sites takes one site", inv.Args().Get(1))
 			}
 			sites := loadSites(inv.Terminal, inv.paths)
-			if inv.NArg() == 1 {
-				return showSite(inv, sites)
+			if word := inv.Args().First(); word != "" {
+				site, err := sites.Find(word)
+				if err == nil {
+					return showSite(inv, site)
+				}
+				if sites, err = searchSites(sites, word, err); err != nil {
+					return err
+				}
 			}
 			if inv.Bool("json") {
 				return inv.PrintIndentedJSON(sites)
@@ -67,12 +73,7 @@ func listSites(out io.Writer, sites configs.Sites, p home.Paths) error {
 	return w.Flush()
 }
 
-func showSite(inv *invocation, sites configs.Sites) error {
-	word := inv.Args().First()
-	s, err := sites.Find(word)
-	if err != nil {
-		return searchSites(inv, sites, word, err)
-	}
+func showSite(inv *invocation, s configs.Site) error {
 	s.Questions = (&configs.Job{App: "jupyter", Site: s}).Questions() // also those of every job
 	if inv.Bool("json") {
 		return inv.PrintIndentedJSON(s)
@@ -81,19 +82,15 @@ func showSite(inv *invocation, sites configs.Sites) error {
 	return nil
 }
 
-// searchSites lists the sites that a word is about; notFound is the error if there are none.
-func searchSites(inv *invocation, sites configs.Sites, word string, notFound error) error {
-	found := sites.Search(strings.Fields(word)...)
-	switch {
-	case len(found) == 0:
-		if near := suggest.Nearest(word, sites.SearchWords()); len(near) > 0 {
-			return api.ReplaceHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
-		}
-		return api.ReplaceHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
-	case inv.Bool("json"):
-		return inv.PrintIndentedJSON(found)
+// searchSites are the sites that a word is about; notFound is the error if there are none.
+func searchSites(sites configs.Sites, word string, notFound error) (configs.Sites, error) {
+	if found := sites.Search(strings.Fields(word)...); len(found) > 0 {
+		return found, nil
 	}
-	return listSites(inv.Out, found, inv.paths)
+	if near := suggest.Nearest(word, sites.SearchWords()); len(near) > 0 {
+		return nil, api.ReplaceHint(notFound, "did you mean %q? `tunctl sites` lists them all", near[0])
+	}
+	return nil, api.ReplaceHint(notFound, "`tunctl sites` lists them all; any other cluster works, too: `tunctl init HOST`")
 }
 
 // describeSite prints everything known about a site.

@@ -17,48 +17,23 @@ import (
 )
 
 // openStream opens a private stream, and puts the host's questions to the person meanwhile.
-func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (*client.Stream, error) {
-	if !t.Interactive {
-		req.Unattended = true
-		s, err := cl.Stream(ctx, req)
-		sayNotice(t, s)
-		return s, err
-	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	ready, over := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
+func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (s *client.Stream, err error) {
+	open := func() { s, err = cl.Stream(ctx, req) }
+	if t.Interactive {
 		q := &promptReader{term: t, client: cl}
-		defer q.wait()
-		first := true
-		_ = cl.Watch(watching, api.AnswersTerminal, "", func(e api.Event) { // stop ends it; the stream has the error
-			switch {
-			case first:
-				first = false
-				close(ready)
-			case q.handle(watching, e):
-			case e.Type == api.EventHost && e.Host.Alias == req.Host:
+		q.during(ctx, open, func(e api.Event) {
+			if e.Type == api.EventHost && e.Host.Alias == req.Host {
 				q.sayElsewhere(*e.Host)
 			}
 		})
-	}()
-	select {
-	case <-ready:
-	case <-over:
+	} else {
+		req.Unattended = true
+		open()
 	}
-	s, err := cl.Stream(ctx, req)
-	stop()
-	<-over
-	sayNotice(t, s)
-	return s, err
-}
-
-// sayNotice says what the agent wants the person to know about a stream.
-func sayNotice(t *term.Terminal, s *client.Stream) {
 	if s != nil && s.Notice != "" {
 		t.Say("tunctl: %s", s.Notice)
 	}
+	return s, err
 }
 
 // aliasSuffix marks the names that `tunctl ssh-config install` gives to ssh.

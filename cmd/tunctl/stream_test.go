@@ -2,21 +2,20 @@ package main
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 )
 
-func TestTheSessionThatAPersonMistypedIsSuggested(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte("[session.jupyter]\nhost = 'narval'\nsubmit = '~/jupyter.sh'\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	inv := &invocation{paths: home.Paths{Config: file}}
+func TestDestinationMistyped(t *testing.T) {
+	p := home.In(t.TempDir())
+	writeFiles(t, filepath.Dir(p.Config), map[string]string{"config.toml": "[session.jupyter]\nhost = 'narval'\nsubmit = '~/jupyter.sh'\n"})
+	inv := &invocation{paths: p}
 	unknown := &api.Error{Code: api.CodeUnknownHost, Message: "no host", Hint: "`tunctl hosts` lists the hosts"}
 	for name, want := range map[string]string{
 		"jupiter": "did you mean the session jupyter?", "jupiter.tun": "did you mean the session jupyter?",
@@ -33,7 +32,7 @@ func TestTheSessionThatAPersonMistypedIsSuggested(t *testing.T) {
 	}
 }
 
-func TestADestinationIsAHostASessionOrANodeOfEither(t *testing.T) {
+func TestDestination(t *testing.T) {
 	cfg := &configs.Config{
 		Hosts: []configs.Host{{Name: "narval"}, {Name: "same"}},
 		Sessions: []configs.Session{
@@ -61,5 +60,12 @@ func TestADestinationIsAHostASessionOrANodeOfEither(t *testing.T) {
 		if got := parseDestination(cfg, st, name); got.Host != want.Host || got.Session != want.Session || got.Node != want.Node {
 			t.Errorf("%s is %+v, want %+v", name, got, want)
 		}
+	}
+}
+
+func TestAHostsRefusalCannotSteerTheTerminal(t *testing.T) {
+	err := exitOf("narval", &ssh.OpenChannelError{Reason: ssh.Prohibited, Message: "no \x1b]0;owned\x07\x1b[2Jshells"})
+	if want := "narval: no shells"; err.Error() != want {
+		t.Errorf("it says %q, want %q", err, want)
 	}
 }

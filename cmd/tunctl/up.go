@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/setup"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -43,7 +44,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
 		Action: invokeInterruptible(t, atMost(1, "one session", func(ctx context.Context, inv *invocation) error {
-			name, err := inv.sessionName()
+			name, err := inv.argumentOr(inv.onlySession)
 			if err != nil {
 				return err
 			}
@@ -230,7 +231,7 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	}
 	answer, err := u.send(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // it may query the scheduler before it answers
-		return u.known(first), err
+		return sessionIn(first, u.name), err
 	}
 	if err != nil {
 		return api.Session{}, err
@@ -264,15 +265,6 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	}
 }
 
-// known is the session in an event with all of them.
-func (u *up) known(e api.Event) api.Session {
-	if e.Status == nil {
-		return api.Session{}
-	}
-	s, _ := e.Status.Session(u.name)
-	return s
-}
-
 // looksForJob reports whether a session has yet to find or submit its job.
 func looksForJob(s api.Session) bool {
 	return s.Job == nil && !s.State.Settled() && s.State != api.SessionReady
@@ -292,11 +284,7 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 // session with that one.
 func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
 	u.Say("Several jobs of this name are running on the host:")
-	candidates := make([]api.Candidate, len(jobs))
-	for i, job := range jobs {
-		candidates[i].Job = job
-	}
-	job, err := chooseJob(ctx, u.Terminal, candidates)
+	job, err := chooseJob(ctx, u.Terminal, lists.Map(jobs, func(j api.Job) api.Candidate { return api.Candidate{Job: j} }))
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -366,10 +354,7 @@ func (u *up) drawing() *show.Progress {
 
 // failure is the error of a session that settled without being ready.
 func (u *up) failure(s api.Session) error {
-	e := api.Errorf(s.Code, "%s", s.Cause).WithHint("%s", s.Hint)
-	if e.Code == "" {
-		e.Code = api.CodeFailed
-	}
+	e := api.Errorf(cmp.Or(s.Code, api.CodeFailed), "%s", s.Cause).WithHint("%s", s.Hint)
 	switch {
 	case s.State == api.SessionDown:
 		e.Message = s.Name + " was taken down meanwhile"
@@ -437,11 +422,7 @@ func (u *up) printResult(s api.Session, err error) error {
 	if err == nil {
 		return u.PrintJSON(upLine{Type: "session", Session: &s})
 	}
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		e = api.Errorf(api.CodeFailed, "%v", err)
-	}
-	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: e}), exitError(exitCode(err)))
+	return errors.Join(u.PrintJSON(upLine{Type: "error", Error: api.AsError(err)}), exitError(exitCode(err)))
 }
 
 // remains says what continues when nobody waits any more, and how to end it.

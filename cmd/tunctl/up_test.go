@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,10 +19,11 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
+	"tunctl/internal/localsocket"
 	"tunctl/internal/term"
 )
 
-func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
+func TestPageNotOpened(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, tt := range []struct {
@@ -54,7 +54,7 @@ func TestAPageThatDoesNotOpenIsToldOf(t *testing.T) {
 	}
 }
 
-func TestABoardIsAnnouncedAsWhatTheJobServesFirst(t *testing.T) {
+func TestUpAnnouncesBoard(t *testing.T) {
 	for _, tt := range []struct {
 		app, served string
 		first       bool
@@ -86,20 +86,32 @@ type fakeAgent struct {
 	answers []api.Session
 }
 
+// serveAgent has a handler answer what is asked of the agent of a home.
+func serveAgent(t *testing.T, p home.Paths, agent http.Handler) {
+	t.Helper()
+	dir := filepath.Dir(p.Socket)
+	if err := home.MakePrivate(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a long one's folder is not in the home
+	l, err := localsocket.Listen(t.Context(), p.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: agent, ReadHeaderTimeout: patience}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+}
+
 // startFakeAgent starts an agent that answers an up with waitingFor and then sends these sessions,
 // and answers a second up with broughtUp.
 func startFakeAgent(t *testing.T, tells ...api.Session) *fakeAgent {
 	t.Helper()
 	a := &fakeAgent{paths: home.In(t.TempDir()), events: make(chan api.Session, len(tells)), answers: []api.Session{waitingFor, broughtUp}}
-	dir := filepath.Dir(a.paths.Socket)
-	if err := home.MakePrivate(dir); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a long one's folder is not in the home
-	l, err := net.Listen("unix", a.paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	status := api.Status{Version: api.Version, Agent: &api.Agent{PID: os.Getpid(), Version: version()}, Sessions: []api.Session{spooled}}
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status) })
@@ -141,13 +153,7 @@ func startFakeAgent(t *testing.T, tells ...api.Session) *fakeAgent {
 			}
 		}()
 	})
-	server := &http.Server{Handler: mux}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
+	serveAgent(t, a.paths, mux)
 	return a
 }
 
@@ -158,7 +164,7 @@ var (
 	broughtUp  = api.Session{Name: "jupyter", Host: "narval", State: api.SessionReady, Job: &api.Job{ID: "7", State: api.JobRunning}}
 )
 
-func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
+func TestUpPermissionEnds(t *testing.T) {
 	a := startFakeAgent(t, lapsed)
 	var said bytes.Buffer
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, &said), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
@@ -171,14 +177,14 @@ func TestAnUpEndsWhenItsPermissionDoes(t *testing.T) {
 	}
 }
 
-func TestAnUpThatAnotherCommandTookDownSaysSo(t *testing.T) {
+func TestUpTakenDown(t *testing.T) {
 	down := api.Session{Name: "jupyter", State: api.SessionDown, Cause: "submitting ~/jupyter.sh"}
 	if err := (&up{name: "jupyter"}).failure(down); err.Error() != "jupyter was taken down meanwhile" {
 		t.Error(err)
 	}
 }
 
-func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *testing.T) {
+func TestUpPermissionEndsWhileSubmitting(t *testing.T) {
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, Cause: "submitting ~/jupyter.sh"}
 	a := startFakeAgent(t, submitting)
 	u := &up{invocation: &invocation{Terminal: term.New(nil, io.Discard, io.Discard), paths: a.paths, client: client.New(a.paths)}, name: "jupyter"}
@@ -189,7 +195,7 @@ func TestAnUpWhosePermissionEndsDuringASubmissionDoesNotSayThatThereIsNoJob(t *t
 	}
 }
 
-func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
+func TestUpSlowAgent(t *testing.T) {
 	a := startFakeAgent(t)
 	a.hangs = true
 	u := &up{invocation: &invocation{Terminal: &term.Terminal{Out: io.Discard, Err: io.Discard}, paths: a.paths, client: client.New(a.paths)}, name: "jupyter", wait: 3 * time.Second}
@@ -199,7 +205,7 @@ func TestAnAgentThatAsksTheSchedulerFirstIsNotSaidToBeSilent(t *testing.T) {
 	}
 }
 
-func TestWhoStopsWaitingIsToldWhatHappensAndWhatDoesNot(t *testing.T) {
+func TestUpRemains(t *testing.T) {
 	queued := api.Session{Name: "jupyter", State: api.SessionQueued, Job: &api.Job{ID: "7", State: api.JobQueued}}
 	submitting := api.Session{Name: "jupyter", State: api.SessionSubmitting, MaySubmit: true}
 	reconnecting := api.Session{Name: "jupyter", State: api.SessionReconnecting, MaySubmit: true, Job: &api.Job{ID: "7", State: api.JobRunning}}

@@ -31,7 +31,7 @@ func hangs(t *testing.T, p home.Paths) {
 	}()
 }
 
-func TestAHungAgentIsCalledHungByEveryRequest(t *testing.T) {
+func TestHungAgent(t *testing.T) {
 	p := home.In(t.TempDir())
 	hangs(t, p)
 	if err := home.MakePrivate(p.State); err != nil {
@@ -77,7 +77,7 @@ func TestAHungAgentIsCalledHungByEveryRequest(t *testing.T) {
 	}
 }
 
-func TestACommandThatGivesUpFirstIsNotToldOfAHungAgent(t *testing.T) {
+func TestHungAgentOwnDeadline(t *testing.T) {
 	p := home.In(t.TempDir())
 	hangs(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

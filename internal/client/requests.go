@@ -63,12 +63,6 @@ func (c *Client) Answer(ctx context.Context, id string, a api.Answer) error {
 	return err
 }
 
-// Stop stops the agent. Jobs keep running.
-func (c *Client) Stop(ctx context.Context) error {
-	_, err := call(ctx, c, api.CallStop, api.None{})
-	return err
-}
-
 // Watch calls each for every event until ctx or the agent ends. The first event is the
 // whole status. A command that waits for a session has a name as waiter; see api.UpRequest.
 func (c *Client) Watch(ctx context.Context, answers api.Answers, waiter string, each func(api.Event)) error {

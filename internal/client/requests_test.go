@@ -5,34 +5,26 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/home"
-	"tunctl/internal/localsocket"
 )
 
 // serve answers the requests of a client in place of an agent.
 func serve(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	p := home.In(t.TempDir())
-	if err := home.MakePrivate(filepath.Dir(p.Socket)); err != nil {
-		t.Fatal(err)
-	}
-	l, err := localsocket.Listen(t.Context(), p.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := socketIn(t, p)
 	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return New(p)
 }
 
-func TestTheListOfAHostWithoutJobsIsEmptyAndNotNull(t *testing.T) {
+func TestLastJobsEmpty(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(api.JobsResponse{}) })
 	list, err := c.LastJobsOf(t.Context(), []string{"narval"})
 	text, _ := json.Marshal(list)

@@ -101,8 +101,11 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 	}
 }
 
-// AwaitGone waits until no agent answers.
-func (c *Client) AwaitGone(ctx context.Context) error {
+// Stop stops the agent, and waits until none answers. Jobs keep running.
+func (c *Client) Stop(ctx context.Context) error {
+	if _, err := call(ctx, c, api.CallStop, api.None{}); err != nil {
+		return err
+	}
 	for {
 		if _, err := c.Status(ctx); errors.Is(err, ErrNotRunning) {
 			return nil

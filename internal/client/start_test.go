@@ -46,7 +46,7 @@ func (d *dying) Accept() (net.Conn, error) {
 	return d.Listener.Accept()
 }
 
-func TestAnAgentThatEndsWhileItIsAskedIsAskedAgain(t *testing.T) {
+func TestStatusOfEndingAgent(t *testing.T) {
 	p := home.In(t.TempDir())
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"version":1,"agent":{"pid":7}}`))
@@ -66,7 +66,7 @@ func TestAnAgentThatEndsWhileItIsAskedIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatFailsToStartSaysWhyAtOnce(t *testing.T) {
+func TestEnsureFailedStart(t *testing.T) {
 	p := home.In(t.TempDir())
 	_, err := New(p).Ensure(t.Context(), func(context.Context) (<-chan error, error) {
 		failed := make(chan error, 1)

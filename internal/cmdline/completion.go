@@ -66,7 +66,6 @@ func isOneLine(word string) bool {
 // Position is where somebody pressed TAB on a command line.
 type Position struct {
 	level   level
-	usage   string   // of the command's arguments
 	given   []string // its flags so far
 	Args    []string // its arguments so far
 	value   cli.Flag // the flag whose value comes next
@@ -91,28 +90,28 @@ func ParsePartial(app *cli.App, argv []string) (at Position, ok bool) {
 // read advances over the next word of the line.
 func (at *Position) read(word string) {
 	isFlag := len(word) > 1 && word[0] == '-' && !at.ended
-	switch command := FindCommand(at.level.commands, word); {
+	switch command := FindCommand(at.level.Subcommands, word); {
 	case at.value != nil:
 		at.setFlag(at.value, word)
 		at.value = nil
 	case isFlag && word == "--":
 		at.ended = true
 	case isFlag:
-		f := findFlag(at.level.flags, word)
+		f := findFlag(at.level.Flags, word)
 		if f == nil {
 			return
 		}
 		at.given = append(at.given, f.Names()...)
-		if TakesValue(at.level.flags, word) {
+		if TakesValue(at.level.Flags, word) {
 			at.value = f
 		} else if _, value, ok := strings.Cut(word, "="); ok {
 			at.setFlag(f, value)
 		}
 	case command != nil && len(at.Args) == 0:
-		*at = Position{level: at.level.below(command), usage: command.ArgsUsage, Config: at.Config, current: at.current}
+		*at = Position{level: at.level.below(command), Config: at.Config, current: at.current}
 	default:
 		at.Args = append(at.Args, word)
-		at.ended = at.ended || at.level.passes
+		at.ended = at.ended || at.level.passes()
 	}
 }
 
@@ -129,12 +128,12 @@ func (at Position) candidates(words Words) Candidates {
 		return at.values(valueKind(at.value), at.current, words)
 	case !at.ended && strings.HasPrefix(at.current, "-"):
 		return at.flags(words)
-	case len(at.level.commands) > 0 && len(at.Args) == 0:
-		return commandCandidates(at.level.commands)
-	case len(at.level.commands) > 0, at.level.passes && len(at.Args) > 0:
+	case len(at.level.Subcommands) > 0 && len(at.Args) == 0:
+		return commandCandidates(at.level.Subcommands)
+	case len(at.level.Subcommands) > 0, at.level.passes() && len(at.Args) > 0:
 		return Candidates{}
 	}
-	return at.values(ArgumentKinds(at.usage, len(at.Args)), at.current, words)
+	return at.values(ArgumentKinds(at.level.ArgsUsage, len(at.Args)), at.current, words)
 }
 
 func commandCandidates(commands []*cli.Command) Candidates {
@@ -150,7 +149,7 @@ func commandCandidates(commands []*cli.Command) Candidates {
 // flags are the flags that are not given yet, or the values of --flag=.
 func (at Position) flags(words Words) Candidates {
 	if name, value, ok := strings.Cut(at.current, "="); ok {
-		f := findFlag(at.level.flags, name)
+		f := findFlag(at.level.Flags, name)
 		if f == nil {
 			return Candidates{}
 		}
@@ -161,7 +160,7 @@ func (at Position) flags(words Words) Candidates {
 		return o
 	}
 	var o Candidates
-	for _, f := range VisibleFlags(at.level.flags) {
+	for _, f := range VisibleFlags(at.level.Flags) {
 		name := f.Names()[0]
 		if _, repeats := f.(RepeatedFlag); repeats || !slices.Contains(at.given, name) {
 			_, usage := splitUsage(f)

@@ -66,14 +66,11 @@ func allCommandsPage(app *cli.App) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // a line without a tab ends the columns of a chapter
 	chapter := ""
-	for _, c := range app.Commands {
-		if c.Hidden {
-			continue
-		}
-		if c.Category != chapter && chapter != "" {
-			fmt.Fprintln(w)
-		}
+	for _, c := range app.VisibleCommands() {
 		if c.Category != chapter {
+			if chapter != "" {
+				fmt.Fprintln(w)
+			}
 			chapter = c.Category
 			fmt.Fprintf(w, "%s:\n", chapter)
 		}

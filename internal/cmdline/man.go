@@ -13,10 +13,8 @@ import (
 // from the definitions that also parse the command line.
 func ManPages(app *cli.App, version string) map[string]string {
 	pages := map[string]string{"tunctl.1": mainPage(app, version)}
-	for _, c := range app.Commands {
-		if !c.Hidden {
-			pages["tunctl-"+c.Name+".1"] = commandPage(c, version)
-		}
+	for _, c := range app.VisibleCommands() {
+		pages["tunctl-"+c.Name+".1"] = commandPage(c, version)
 	}
 	return pages
 }
@@ -57,16 +55,14 @@ func mainPage(app *cli.App, version string) string {
 	p.macro(".SH COMMANDS")
 	others := []string{"ssh(1)"}
 	chapter := ""
-	for _, c := range app.Commands {
-		if !c.Hidden {
-			if c.Category != chapter {
-				chapter = c.Category
-				p.macro(".SS " + escapeRoff(chapter))
-			}
-			page := "tunctl-" + c.Name + "(1)"
-			p.item(page, c.Usage)
-			others = append(others, escapeRoff(page))
+	for _, c := range app.VisibleCommands() {
+		if c.Category != chapter {
+			chapter = c.Category
+			p.macro(".SS " + escapeRoff(chapter))
 		}
+		page := "tunctl-" + c.Name + "(1)"
+		p.item(page, c.Usage)
+		others = append(others, escapeRoff(page))
 	}
 	p.flags(app.Flags)
 	p.WriteString(manFiles + manExits)

@@ -45,17 +45,17 @@ func Reorder(app *cli.App, argv []string) ([]string, error) {
 			return []string{argv[0], VersionCommand}, nil
 		}
 		out = append(out, options...)
-		if len(args) == 0 || len(level.commands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
+		if len(args) == 0 || len(level.Subcommands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
 			return out, nil // the library takes an argument beside --help for a command
 		}
-		if len(level.commands) > 0 && slices.Contains(helpWords, args[0]) {
+		if len(level.Subcommands) > 0 && slices.Contains(helpWords, args[0]) {
 			if level.isRoot() && len(args) > 1 && args[1] == allCommands {
 				return append(out, args[:2]...), nil
 			}
 			rest = append(slices.Clone(args[1:]), "--help") // also for an unknown command
 			continue
 		}
-		command := FindCommand(level.commands, args[0])
+		command := FindCommand(level.Subcommands, args[0])
 		if command == nil {
 			return append(out, args...), nil
 		}
@@ -70,15 +70,13 @@ func Reorder(app *cli.App, argv []string) ([]string, error) {
 
 // level is a command and the words that may follow it.
 type level struct {
-	app      *cli.App
-	name     string // as it is typed, without the program
-	flags    []cli.Flag
-	commands []*cli.Command
-	passes   bool // the words after its first argument are another program's
+	*cli.Command
+	app  *cli.App
+	name string // as it is typed, without the program
 }
 
 func rootLevel(app *cli.App) level {
-	return level{app: app, name: app.Name, flags: app.Flags, commands: app.Commands}
+	return level{&cli.Command{Name: app.Name, Flags: app.Flags, Subcommands: app.Commands}, app, app.Name}
 }
 
 func (l level) below(c *cli.Command) level {
@@ -86,8 +84,11 @@ func (l level) below(c *cli.Command) level {
 	if !l.isRoot() {
 		name = l.name + " " + name
 	}
-	return level{app: l.app, name: name, flags: c.Flags, commands: c.Subcommands, passes: c.HasName(SSHCommand)}
+	return level{c, l.app, name}
 }
+
+// passes reports whether the words after its first argument are another program's.
+func (l level) passes() bool { return l.HasName(SSHCommand) }
 
 // isRoot reports whether no command was typed yet.
 func (l level) isRoot() bool { return l.name == l.app.Name }
@@ -110,7 +111,7 @@ func (l level) split(words []string) (options, args []string, err error) {
 		case word == "--":
 			return options, append(args, words[i:]...), nil
 		case len(word) < 2 || word[0] != '-': // "-" alone is standard input
-			if l.passes || len(l.commands) > 0 {
+			if l.passes() || len(l.Subcommands) > 0 {
 				return options, words[i:], nil
 			}
 			args = append(args, word)
@@ -129,15 +130,15 @@ func (l level) split(words []string) (options, args []string, err error) {
 // option checks the option that words begin with, and returns its number of words.
 func (l level) option(words []string) (int, error) {
 	typed, value, given := strings.Cut(words[0], "=")
-	f := findFlag(l.flags, typed)
+	f := findFlag(l.Flags, typed)
 	switch {
 	case isHelpFlag(typed):
 		return 1, nil
 	case f == nil:
-		return 0, unknownFlag(l.app, l.name, l.flags, typed)
+		return 0, unknownFlag(l.app, l.name, l.Flags, typed)
 	case given:
 		return 1, checkValue(f, typed, value)
-	case !TakesValue(l.flags, typed):
+	case !TakesValue(l.Flags, typed):
 		return 1, nil
 	case len(words) < 2:
 		return 0, api.Errorf(api.CodeUsage, "%s needs a value", typed)
@@ -178,10 +179,8 @@ func unknownCommand(parent *cli.Command, root bool, typed string) error {
 		e.Hint = fmt.Sprintf("`%s --help` lists its commands", parent.HelpName)
 	}
 	var names []string
-	for _, c := range parent.Subcommands {
-		if !c.Hidden {
-			names = append(names, c.Names()...)
-		}
+	for _, c := range parent.VisibleCommands() {
+		names = append(names, c.Names()...)
 	}
 	if meant := otherWords[typed]; root && meant != "" {
 		e.Message += fmt.Sprintf("; did you mean %s?", meant)

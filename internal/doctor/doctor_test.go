@@ -71,7 +71,7 @@ func examine(t *testing.T, w Environment) (problems []api.Check, all string) {
 	return problems, all
 }
 
-func TestAHealthyWorldHasNothingWrong(t *testing.T) {
+func TestExamineHealthy(t *testing.T) {
 	problems, all := examine(t, healthy(t))
 	for _, c := range problems {
 		if c.Result == api.CheckBad {
@@ -85,8 +85,8 @@ func TestAHealthyWorldHasNothingWrong(t *testing.T) {
 	}
 }
 
-// TestEverythingWrongIsFoundAndNamed has each thing that doctor knows wrong once.
-func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
+// TestExamine has each thing that doctor knows wrong once.
+func TestExamine(t *testing.T) {
 	unreachable := func(message string) error { return &api.Error{Code: api.CodeUnreachable, Message: message} }
 	tests := map[string]struct {
 		damage func(t *testing.T, w *Environment)
@@ -162,9 +162,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			"certificate", api.CheckUnknown, "expired at", "before_login in [host.narval]",
 		},
 		"the certificate expires": {
-			status(func(st *api.Status) {
-				st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, CertificateEnds: time.Now().Add(10 * time.Minute)}}
-			}),
+			agentHas(api.Host{State: api.HostUp, CertificateEnds: time.Now().Add(10 * time.Minute)}),
 			"certificate", api.CheckUnknown, "a lost connection cannot be restored", "before_login in [host.narval]",
 		},
 		"the ssh agent is gone": {func(t *testing.T, w *Environment) {
@@ -201,27 +199,19 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 		"through a command":    {host(func(h *api.Host) { h.ProxyCommand = "nc %h %p" }), "port", api.CheckUnknown, "through a ProxyCommand", "tunctl login narval"},
 		"through another host": {host(func(h *api.Host) { h.ProxyJump = jumpFor(h, "gate") }), "port", api.CheckUnknown, "behind the jump host", "tunctl login narval"},
 		"the agent has no ssh program": {
-			status(func(st *api.Status) {
-				st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, Warnings: []string{"config:3: \"Match exec vpn\" is skipped"}}}
-			}),
+			agentHas(api.Host{State: api.HostUp, Warnings: []string{"config:3: \"Match exec vpn\" is skipped"}}),
 			"ssh config", api.CheckUnknown, "in the agent: config:3: \"Match exec vpn\" is skipped", "tunctl hosts narval",
 		},
 		"the config changed": {
-			status(func(st *api.Status) {
-				st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, Outdated: "the settings of narval changed"}}
-			}),
+			agentHas(api.Host{State: api.HostUp, Outdated: "the settings of narval changed"}),
 			"ssh config", api.CheckUnknown, "settings of narval changed", "tunctl hosts narval",
 		},
 		"a ban is suspected": {
-			status(func(st *api.Status) {
-				st.Hosts = []api.Host{{Alias: "narval", State: api.HostBlocked, Cause: "may have banned this address", Hint: "wait"}}
-			}),
+			agentHas(api.Host{State: api.HostBlocked, Cause: "may have banned this address", Hint: "wait"}),
 			"connection", api.CheckBad, "banned", "wait",
 		},
 		"a login is needed": {
-			status(func(st *api.Status) {
-				st.Hosts = []api.Host{{Alias: "narval", State: api.HostNeedsLogin, Cause: "narval needs you", Hint: "run `tunctl login narval`"}}
-			}),
+			agentHas(api.Host{State: api.HostNeedsLogin, Cause: "narval needs you", Hint: "run `tunctl login narval`"}),
 			"connection", api.CheckUnknown, "needs you", "tunctl login narval",
 		},
 		"the session failed": {
@@ -231,7 +221,7 @@ func TestEverythingWrongIsFoundAndNamed(t *testing.T) {
 			"session", api.CheckBad, "the session has failed: the scheduler did not accept the job", "change --time",
 		},
 		"the agent finds something": {func(t *testing.T, w *Environment) {
-			status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp}} })(t, w)
+			agentHas(api.Host{State: api.HostUp})(t, w)
 			w.Preflight = func(context.Context, string) (PreflightResult, error) {
 				t.Error("a connected host is dialled again")
 				return PreflightResult{}, nil
@@ -270,6 +260,12 @@ func status(change func(*api.Status)) func(*testing.T, *Environment) {
 	}
 }
 
+// agentHas is an agent that has the host narval.
+func agentHas(h api.Host) func(*testing.T, *Environment) {
+	h.Alias = "narval"
+	return status(func(st *api.Status) { st.Hosts = []api.Host{h} })
+}
+
 func host(change func(*api.Host)) func(*testing.T, *Environment) {
 	return func(_ *testing.T, w *Environment) {
 		resolve := w.Resolve
@@ -293,10 +289,10 @@ func look(s PreflightResult, err error) func(context.Context, string) (Preflight
 	return func(context.Context, string) (PreflightResult, error) { return s, err }
 }
 
-func TestAHostThatIsConnectedNeedsNoKeyHere(t *testing.T) {
+func TestExamineConnectedHost(t *testing.T) {
 	w := healthy(t)
 	host(func(h *api.Host) { h.IdentityFiles = nil })(t, &w)
-	status(func(st *api.Status) { st.Hosts = []api.Host{{Alias: "narval", State: api.HostUp, Auth: "publickey"}} })(t, &w)
+	agentHas(api.Host{State: api.HostUp, Auth: "publickey"})(t, &w)
 	if _, all := examine(t, w); !strings.Contains(all, "ok key: ") || strings.Contains(all, "only a password") {
 		t.Errorf("the checks contradict the login there is:\n%s", all)
 	}
@@ -385,7 +381,7 @@ func TestABundleHasNoLinesOfAJobsLog(t *testing.T) {
 	}
 }
 
-func TestAShortNameIsTakenOutOnlyWhereItStandsAlone(t *testing.T) {
+func TestScrubberShortName(t *testing.T) {
 	s := NewScrubber(map[string]string{"al": "user"})
 	if got := s.Scrub("al finally called al's alias"); got != "user finally called user's alias" {
 		t.Errorf("got %q", got)

@@ -54,15 +54,11 @@ func Hint(word string, among []string) string {
 	if len(among) == 0 {
 		return ""
 	}
-	list := "available: " + strings.Join(NearestFirst(word, among), ", ")
-	switch near := Nearest(word, among); {
-	case len(near) == 0:
-		return list
-	case len(among) == 1:
-		return "did you mean " + near[0] + "?"
-	default:
-		return "did you mean " + near[0] + "? " + list
+	meant := strings.TrimPrefix(DidYouMean(word, among), "; ")
+	if meant != "" && len(among) == 1 {
+		return meant
 	}
+	return strings.TrimSpace(meant + " available: " + strings.Join(NearestFirst(word, among), ", "))
 }
 
 func fold(word string) string {

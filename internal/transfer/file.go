@@ -134,13 +134,13 @@ func (c *copier) finished(from files, to writable, j job) bool {
 
 // sameTail compares two files just before an offset.
 func sameTail(from files, to writable, a, b string, end int64) bool {
-	x, y := tail(from.Open, a, end), tail(to.Open, b, end)
+	x, y := tail(from, a, end), tail(to, b, end)
 	return x != nil && y != nil && bytes.Equal(x, y)
 }
 
 // tail is the part of a file just before an offset; nil if it cannot be read.
-func tail(open func(name string) (handle, error), name string, end int64) []byte {
-	f, err := open(name)
+func tail(in openable, name string, end int64) []byte {
+	f, err := in.Open(name)
 	if err != nil {
 		return nil
 	}

@@ -55,7 +55,7 @@ func resize(t *testing.T, disk string, flags uintptr, mb int) {
 	}
 }
 
-func TestAFullDiskIsSaidAndWhatWasCopiedIsKept(t *testing.T) {
+func TestCopyFullDisk(t *testing.T) {
 	const room, size, more = writeWindow>>20 + 8, writeWindow + 16*chunkSize, 200
 	disk, child := onSmallDisk(t, room)
 	if !child {
@@ -83,9 +83,7 @@ func TestAFullDiskIsSaidAndWhatWasCopiedIsKept(t *testing.T) {
 			}
 			resize(t, disk, syscall.MS_REMOUNT, more)
 			o.Resume, o.Progress = true, new(Progress)
-			if err := s.copy(o); err != nil {
-				t.Fatal(err)
-			}
+			s.mustCopy(o)
 			same(t, copied, data)
 			noParts(t, disk)
 			if n := o.Progress.Counts(); n.Skipped == 0 {
@@ -99,7 +97,7 @@ func TestAFullDiskIsSaidAndWhatWasCopiedIsKept(t *testing.T) {
 	}
 }
 
-func TestASmallFileThatDoesNotFitLeavesNothing(t *testing.T) {
+func TestCopyFullDiskSmallFiles(t *testing.T) {
 	disk, child := onSmallDisk(t, 1)
 	if !child {
 		return

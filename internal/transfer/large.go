@@ -103,7 +103,7 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 			}
 		}
 		start = 0
-		_, err = f.sink(to, to.Create)
+		_, err = f.openOnce(to, f.part, to.Create)
 		return writeError(err, to, f.part, f.to)
 	})
 	return start, done, err
@@ -159,11 +159,11 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 	for ch := range c.chunks {
 		f := ch.file
 		err := c.with(ctx, lane, func(from files, to writable) error {
-			src, err := f.source(from)
+			src, err := f.openOnce(from, f.from, from.Open)
 			if err != nil {
 				return err
 			}
-			dst, err := f.sink(to, to.Reopen)
+			dst, err := f.openOnce(to, f.part, to.Reopen)
 			if err != nil {
 				return writeError(partGone(err), to, f.part, f.to)
 			}
@@ -189,21 +189,12 @@ var errShrank = errors.New("the file became shorter during the copy")
 // opened is a file on one connection: the source, or the part.
 type opened struct {
 	connection any
-	part       bool
+	name       string
 }
 
-// source is the file to read on one connection, opened once.
-func (f *largeFile) source(from files) (handle, error) {
-	return f.openOnce(opened{from, false}, func() (handle, error) { return from.Open(f.from) })
-}
-
-// sink is the part to write on one connection, opened once.
-func (f *largeFile) sink(to writable, open func(name string) (handle, error)) (handle, error) {
-	return f.openOnce(opened{to, true}, func() (handle, error) { return open(f.part) })
-}
-
-func (f *largeFile) openOnce(key opened, open func() (handle, error)) (handle, error) {
-	once, _ := f.open.LoadOrStore(key, sync.OnceValues(open))
+// openOnce opens the source or the part, once on each connection.
+func (f *largeFile) openOnce(connection any, name string, open func(name string) (handle, error)) (handle, error) {
+	once, _ := f.open.LoadOrStore(opened{connection, name}, sync.OnceValues(func() (handle, error) { return open(name) }))
 	return once.(func() (handle, error))()
 }
 
@@ -216,7 +207,7 @@ func (f *largeFile) close() error {
 			continue
 		}
 		all = append(all, func() error {
-			if err := h.Close(); key.(opened).part && !isLost(err) {
+			if err := h.Close(); key.(opened).name == f.part && !isLost(err) {
 				return err
 			}
 			return nil // all was read, or reading has failed

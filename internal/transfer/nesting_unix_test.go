@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,7 @@ import (
 	"github.com/pkg/sftp"
 )
 
-func TestAFolderIsNotCopiedIntoItself(t *testing.T) {
+func TestCopyIntoItself(t *testing.T) {
 	for name, c := range map[string]struct{ source, target string }{
 		"into a folder in it":                  {"data", "data/backup"},
 		"into a folder deeper in it":           {"data", "data/backup/old/"},
@@ -39,12 +38,7 @@ func TestAFolderIsNotCopiedIntoItself(t *testing.T) {
 				file(t, filepath.Join(dir, "data/a"), 10)
 				file(t, filepath.Join(dir, "data/backup/old/b"), 10)
 				for link, target := range map[string]string{"link": "data", "inside": "data/backup", "elsewhere/data": "../data/backup"} {
-					if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, link)), 0o700); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-						t.Fatal(err)
-					}
+					symlink(t, target, filepath.Join(dir, link))
 				}
 				before := listing(t, dir)
 				stream, err := realServer(t, dir, "")
@@ -97,24 +91,14 @@ func (n noModes) Filecmd(r *sftp.Request) error {
 	return n.FileCmder.Filecmd(r)
 }
 
-func TestAFolderIsCopiedIntoOneOfThatNameElsewhere(t *testing.T) {
+func TestCopySameNameElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	data := file(t, filepath.Join(dir, "data/a"), 10)
-	near, far := net.Pipe()
 	memory := sftp.InMemHandler()
 	memory.FileCmd = noModes{memory.FileCmd}
-	srv := sftp.NewRequestServer(far, memory)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve()
-	}()
-	defer func() { <-served }()
-	defer func() { _ = srv.Close() }()
 	s := newServer(t)
-	s.stream = near
-	h := NewHost(s.dial)
-	defer func() { _ = h.Close() }()
+	defer s.serve(memory)()
+	h := s.host()
 	backup := filepath.Join(dir, "data/backup")
 	err := h.do(t.Context(), 0, func(r *remoteFiles) error { return r.MkdirAll(backup) })
 	if err != nil {

@@ -25,11 +25,16 @@ type Place interface {
 // lanes is how many channels of a host's connection a copy uses.
 const lanes = 4
 
-// files are the files of a place over one connection.
-type files interface {
+// openable are files whose names are known.
+type openable interface {
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Open(name string) (handle, error)
+}
+
+// files are the files of a place over one connection.
+type files interface {
+	openable
 	// ReadDir returns with an error what it has listed so far.
 	ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
@@ -40,9 +45,7 @@ type files interface {
 
 // writable are the files of a target, whose names are known.
 type writable interface {
-	Stat(name string) (fs.FileInfo, error)
-	Lstat(name string) (fs.FileInfo, error)
-	Open(name string) (handle, error)
+	openable
 	Symlink(target, name string) error
 	// Mkdir creates a folder for its owner alone. It removes the permissions of an
 	// existing one that mode does not have.

@@ -213,15 +213,10 @@ func TestAServerThatTakesNoModeIsToldItBeforeAnythingIsWritten(t *testing.T) {
 		{0o644, "Setstat -rw-------, write, Setstat -rw-------, write"},
 		{0o600, "write, write"},
 	} {
-		near, far := net.Pipe()
 		c := careless{made: test.made, mu: new(sync.Mutex), done: new([]string)}
-		srv := sftp.NewRequestServer(far, sftp.Handlers{FileGet: c, FilePut: c, FileCmd: c, FileList: c})
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = srv.Serve()
-		}()
-		r, err := newRemoteFiles(t.Context(), near)
+		s := newServer(t)
+		end := s.serve(sftp.Handlers{FileGet: c, FilePut: c, FileCmd: c, FileList: c})
+		r, err := newRemoteFiles(t.Context(), s.stream)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,8 +231,7 @@ func TestAServerThatTakesNoModeIsToldItBeforeAnythingIsWritten(t *testing.T) {
 			_ = f.Close()
 		}
 		_ = r.Close()
-		_ = srv.Close()
-		<-served
+		end()
 		if got := strings.Join(*c.done, ", "); got != test.want {
 			t.Errorf("%v: it did %s, want %s", test.made, got, test.want)
 		}
@@ -269,9 +263,7 @@ func linkInPlaceOfAPart(t *testing.T) {
 					o.From, o.To = nil, Local()
 				}
 				part := (&copier{Options: Options{To: Local()}}).partOf(job{to: filepath.Join(shared, "results"), info: info})
-				if err := os.Symlink("authorized_keys", part); err != nil {
-					t.Fatal(err)
-				}
+				symlink(t, "authorized_keys", part)
 				if err := os.Chmod(victim, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -294,18 +286,8 @@ func linkInPlaceOfAPart(t *testing.T) {
 func TestAPartThatBecameALinkIsNotReopened(t *testing.T) {
 	s := newServer(t)
 	file(t, s.path("victim"), 10)
-	if err := os.Symlink("victim", s.path("part")); err != nil {
-		t.Fatal(err)
-	}
-	here := Local()
-	done, err := here.writeBelow(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = done() }()
-	host := NewHost(s.dial)
-	defer func() { _ = host.Close() }()
-	for _, to := range []Place{here, host} {
+	symlink(t, "victim", s.path("part"))
+	for _, to := range []Place{localBelow(t, s.dir), s.host()} {
 		err := to.write(t.Context(), 0, func(to writable) error {
 			_, err := to.Reopen(s.path("part"))
 			return err
@@ -316,7 +298,7 @@ func TestAPartThatBecameALinkIsNotReopened(t *testing.T) {
 	}
 }
 
-func TestOnlyAWholePacketThatMakesAFileIsGivenAMode(t *testing.T) {
+func TestOwnerOnlyPackets(t *testing.T) {
 	create := []byte("\x00\x00\x00\x12\x03\x00\x00\x00\x07\x00\x00\x00\x01a\x00\x00\x00\x0a\x00\x00\x00\x00")
 	withMode := "\x00\x00\x00\x16\x03\x00\x00\x00\x07\x00\x00\x00\x01a\x00\x00\x00\x0a\x00\x00\x00\x04\x00\x00\x01\x80"
 	reading := bytes.Replace(create, []byte("\x0a\x00\x00\x00\x00"), []byte("\x01\x00\x00\x00\x00"), 1)
@@ -356,13 +338,7 @@ func TestAFIFOIsNeitherReadNorWritten(t *testing.T) {
 	if _, err := (localFiles{}).Open(fifo); !errors.Is(err, errNotAFile) {
 		t.Errorf("as a source: %v", err)
 	}
-	to := Local()
-	done, err := to.writeBelow(here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = done() }()
-	if err := to.write(t.Context(), 0, func(to writable) error {
+	if err := localBelow(t, here).write(t.Context(), 0, func(to writable) error {
 		_, err1 := to.Reopen(fifo)
 		_, err2 := to.Open(fifo)
 		if !errors.Is(err1, errNotAFile) || !errors.Is(err2, errNotAFile) {
@@ -374,7 +350,7 @@ func TestAFIFOIsNeitherReadNorWritten(t *testing.T) {
 	}
 }
 
-func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
+func TestHostServerEndsEachTime(t *testing.T) {
 	there, here := t.TempDir(), t.TempDir()
 	large := filepath.Join(here, "large")
 	file(t, large, 8*chunkSize)
@@ -396,7 +372,7 @@ func TestAFileServerThatEndsEachTimeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestChannelsThatAreLostAreMadeAgainEverMoreSlowly(t *testing.T) {
+func TestHostLostChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		begun := time.Now()

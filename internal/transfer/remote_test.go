@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
 )
 
-func TestAChannelThatIsBeingOpenedDelaysNoCancelAndSurvivesNoClose(t *testing.T) {
+func TestHostChannelBeingOpened(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, h *Host, answer func()){
 		"a cancelled copy does not wait for it": func(t *testing.T, h *Host, answer func()) {
 			defer answer()
@@ -53,21 +52,12 @@ func TestAChannelThatIsBeingOpenedDelaysNoCancelAndSurvivesNoClose(t *testing.T)
 	}
 }
 
-func TestAListingMarksFoldersAndLinksToThem(t *testing.T) {
+func TestList(t *testing.T) {
 	s := newServer(t)
-	for _, dir := range []string{"results", "reports"} {
-		if err := os.Mkdir(s.path(dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"results/a", "reports/a", "readme", "other"} {
+		file(t, s.path(name), 1)
 	}
-	if err := os.Symlink("results", s.path("recent")); err != nil {
-		t.Skip(err)
-	}
-	for _, file := range []string{"readme", "other"} {
-		if err := os.WriteFile(s.path(file), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	symlink(t, "results", s.path("recent"))
 	stream, err := s.dial(t.Context(), false, false)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,65 @@ func (s *server) copy(o Options) error {
 	return Copy(s.t.Context(), o)
 }
 
+// mustCopy is copy, which must not fail.
+func (s *server) mustCopy(o Options) {
+	s.t.Helper()
+	if err := s.copy(o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// host is the server as one end of a copy, until the test ends.
+func (s *server) host() *Host {
+	h := NewHost(s.dial)
+	s.t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// serve has handlers serve the files of the only channel of s, until end.
+func (s *server) serve(handlers sftp.Handlers) (end func()) {
+	near, far := net.Pipe()
+	srv := sftp.NewRequestServer(far, handlers)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve()
+	}()
+	s.stream = near
+	return func() {
+		_ = srv.Close()
+		<-served
+	}
+}
+
+// warnings are those of a copy.
+type warnings []string
+
+func (w *warnings) add(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
+
+// localBelow is this computer as the target of a copy into a folder.
+func localBelow(t *testing.T, dir string) Place {
+	t.Helper()
+	here := Local()
+	done, err := here.writeBelow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = done() })
+	return here
+}
+
+// symlink makes a link, and the folder that it is in.
+func symlink(t *testing.T, target, name string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Symlink(target, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // file makes a file of random bytes.
 func file(t *testing.T, name string, size int) []byte {
 	t.Helper()
@@ -166,7 +226,7 @@ func noParts(t *testing.T, dir string) {
 	}
 }
 
-func TestFilesOfEverySizeArriveWhole(t *testing.T) {
+func TestCopyEverySize(t *testing.T) {
 	for _, size := range []int{0, 1, packet, smallFile, smallFile + 1, chunkSize, 3*chunkSize + 7, writeWindow + 5*chunkSize + 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := newServer(t)
@@ -176,18 +236,14 @@ func TestFilesOfEverySizeArriveWhole(t *testing.T) {
 			if err := os.Chtimes(here, old, old); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up"}); err != nil {
-				t.Fatal(err)
-			}
+			s.mustCopy(Options{From: Local(), Sources: []string{here}, Target: "up"})
 			same(t, s.path("up"), data)
 			info, err := os.Stat(s.path("up"))
 			if err != nil || info.Mode().Perm() != 0o640 || !info.ModTime().Equal(old) {
 				t.Errorf("mode %v, time %v, want 0640 and %v", info.Mode(), info.ModTime(), old)
 			}
 			back := filepath.Join(t.TempDir(), "b")
-			if err := s.copy(Options{To: Local(), Sources: []string{"up"}, Target: back}); err != nil {
-				t.Fatal(err)
-			}
+			s.mustCopy(Options{To: Local(), Sources: []string{"up"}, Target: back})
 			same(t, back, data)
 			noParts(t, s.dir)
 			noParts(t, filepath.Dir(back))
@@ -198,7 +254,7 @@ func TestFilesOfEverySizeArriveWhole(t *testing.T) {
 	}
 }
 
-func TestALostConnectionIsMadeAgainAndTheCopyGoesOn(t *testing.T) {
+func TestCopyLostConnection(t *testing.T) {
 	s := newServer(t)
 	s.cutAfter, s.cuts = 3*chunkSize, 5
 	here := t.TempDir()
@@ -223,7 +279,7 @@ func TestALostConnectionIsMadeAgainAndTheCopyGoesOn(t *testing.T) {
 	noParts(t, s.path("many"))
 }
 
-func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
+func TestCopyResumesPart(t *testing.T) {
 	const size, cut = writeWindow + 20*chunkSize, writeWindow + 10*chunkSize + 77
 	for name, resumed := range map[string]bool{"what is there is kept": true, "another file's part is not trusted": false} {
 		t.Run(name, func(t *testing.T) {
@@ -244,9 +300,7 @@ func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
 					t.Fatal(err)
 				}
 				p := new(Progress)
-				if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up", Resume: true, Progress: p}); err != nil {
-					t.Fatal(err)
-				}
+				s.mustCopy(Options{From: Local(), Sources: []string{here}, Target: "up", Resume: true, Progress: p})
 				same(t, s.path("up"), data)
 				if n := p.Counts(); (n.Skipped > 0) != resumed || n.Skipped+n.Copied != size {
 					t.Errorf("%+v", n)
@@ -257,46 +311,40 @@ func TestAnInterruptedCopyGoesOnFromItsPart(t *testing.T) {
 	}
 }
 
-func TestResumeSkipsWhatIsThereAndNothingElse(t *testing.T) {
+func TestCopyResumeSkips(t *testing.T) {
 	s := newServer(t)
 	here := t.TempDir()
 	file(t, filepath.Join(here, "d", "kept"), 1000)
 	changed := filepath.Join(here, "d", "changed")
 	file(t, changed, 1000)
 	o := Options{From: Local(), Sources: []string{filepath.Join(here, "d")}, Target: "d"}
-	if err := s.copy(o); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(o)
 	later := time.Now().Add(time.Hour)
 	data := file(t, changed, 1000)
 	if err := os.Chtimes(changed, later, later); err != nil {
 		t.Fatal(err)
 	}
 	o.Resume, o.Target, o.Progress = true, ".", new(Progress)
-	if err := s.copy(o); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(o)
 	same(t, s.path("d/changed"), data)
 	if n := o.Progress.Counts(); n.Skipped != 1000 || n.Copied != 1000 {
 		t.Errorf("%+v", n)
 	}
 }
 
-func TestAHostThatAllowsOneChannelIsEnough(t *testing.T) {
+func TestCopyOneChannel(t *testing.T) {
 	s := newServer(t)
 	s.limit = 1
 	here := filepath.Join(t.TempDir(), "a")
 	data := file(t, here, 8*chunkSize)
-	if err := s.copy(Options{From: Local(), Sources: []string{here}, Target: "up"}); err != nil {
-		t.Fatal(err)
-	}
+	s.mustCopy(Options{From: Local(), Sources: []string{here}, Target: "up"})
 	same(t, s.path("up"), data)
 	if n := s.dials.Load(); n != 1 {
 		t.Errorf("%d channels", n)
 	}
 }
 
-func TestAHostOutOfReachEndsTheWholeCopyAtOnce(t *testing.T) {
+func TestCopyHostOutOfReach(t *testing.T) {
 	s := newServer(t)
 	s.refuse = errors.New("needs a person")
 	here := t.TempDir()
@@ -309,7 +357,7 @@ func TestAHostOutOfReachEndsTheWholeCopyAtOnce(t *testing.T) {
 	}
 }
 
-func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
+func TestCopyOneFailure(t *testing.T) {
 	s := newServer(t)
 	here := t.TempDir()
 	file(t, filepath.Join(here, "d", "good"), 10)
@@ -325,7 +373,7 @@ func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	noParts(t, s.path("d"))
 }
 
-func TestAFailedWriteNamesTheTargetAndNotItsPart(t *testing.T) {
+func TestCopyErrorNamesTarget(t *testing.T) {
 	for _, size := range []int{10, smallFile + 1} {
 		s := newServer(t)
 		here, there := filepath.Join(t.TempDir(), "taken"), t.TempDir()
@@ -344,7 +392,7 @@ func TestAFailedWriteNamesTheTargetAndNotItsPart(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+func TestCopyMissingFolder(t *testing.T) {
 	s := newServer(t)
 	here := t.TempDir()
 	file(t, filepath.Join(here, "a"), 10)
@@ -359,7 +407,7 @@ func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
+func TestCopyFileChanges(t *testing.T) {
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
 	file(t, here, 1000)
@@ -368,17 +416,11 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	file(t, here, 1500)
-	var warned []string
-	c := &copier{Options: Options{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }}}
+	var warned warnings
+	c := &copier{Options: Options{Warn: warned.add}}
 	part := s.path("p")
 	file(t, part, 1000)
-	there := Local()
-	done, err := there.writeBelow(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = done() }()
-	err = there.write(t.Context(), 0, func(to writable) error {
+	err = localBelow(t, s.dir).write(t.Context(), 0, func(to writable) error {
 		return c.putInPlace(localFiles{}, to, job{from: here, to: s.path("a"), info: stale}, part, 1000)
 	})
 	if err != nil {
@@ -389,15 +431,14 @@ func TestAFileThatChangesMeanwhileIsSaid(t *testing.T) {
 	}
 }
 
-func TestACancelledCopyLeavesNothingUnderItsName(t *testing.T) {
+func TestCopyCancelled(t *testing.T) {
 	s := newServer(t)
 	here := filepath.Join(t.TempDir(), "a")
 	file(t, here, 60*chunkSize)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.cutAfter, s.cuts, s.instead = 5*chunkSize, 1, cancel
-	h := NewHost(s.dial)
-	defer func() { _ = h.Close() }()
+	h := s.host()
 	err := Copy(ctx, Options{From: Local(), To: h, Sources: []string{here}, Target: "up", Progress: new(Progress), Warn: t.Logf})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

@@ -94,7 +94,7 @@ func (h *Hosts) Inspect(ctx context.Context, host string, running []api.Job) []a
 	slices.SortStableFunc(running, func(x, y api.Job) int {
 		return cmp.Or(y.Submitted.Compare(x.Submitted), cmp.Compare(len(y.ID), len(x.ID)), cmp.Compare(y.ID, x.ID))
 	})
-	var list []api.Candidate
+	list := []api.Candidate{}
 	jobs := h.Watcher(host)
 	looks := jobs.MaxDetails(ctx, maxCandidates)
 	for i, job := range running {
@@ -175,16 +175,10 @@ func choicesIn(look api.Look) map[string][]string {
 func (h *Hosts) servingJobs(ctx context.Context, host string) []api.Candidate {
 	ctx, cancel := context.WithTimeout(ctx, servingTimeout)
 	defer cancel()
-	serving := []api.Candidate{}
 	running, err := h.Running(ctx, host)
 	if err != nil {
 		h.log.Debug("cannot list the jobs of a host", "host", host, "err", err)
-		return serving
+		return []api.Candidate{}
 	}
-	for _, c := range h.Inspect(ctx, host, running) {
-		if c.App != "" {
-			serving = append(serving, c)
-		}
-	}
-	return serving
+	return slices.DeleteFunc(h.Inspect(ctx, host, running), func(c api.Candidate) bool { return c.App == "" })
 }

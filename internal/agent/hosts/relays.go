@@ -104,7 +104,7 @@ func (r relaysOf) Add(record node.Record) {
 // Remove implements node.Records.
 func (r relaysOf) Remove(record node.Record, left bool) {
 	r.all.change(func(list []relay) []relay {
-		if i := r.index(list, record); left && i >= 0 {
+		if i := slices.IndexFunc(list, r.is(record)); left && i >= 0 {
 			list[i].Left = time.Now().Round(0)
 			return list
 		}
@@ -117,7 +117,7 @@ func (r relaysOf) Remove(record node.Record, left bool) {
 func (r relaysOf) failed(record node.Record) {
 	r.all.mu.Lock()
 	defer r.all.mu.Unlock()
-	if i := r.index(r.all.list, record); i >= 0 {
+	if i := slices.IndexFunc(r.all.list, r.is(record)); i >= 0 {
 		x := &r.all.list[i]
 		x.failures++
 		x.next = time.Now().Add(time.Minute)
@@ -125,10 +125,6 @@ func (r relaysOf) failed(record node.Record) {
 			x.next = time.Now().Add(time.Hour)
 		}
 	}
-}
-
-func (r relaysOf) index(list []relay, record node.Record) int {
-	return slices.IndexFunc(list, r.is(record))
 }
 
 func (r relaysOf) is(record node.Record) func(relay) bool {

@@ -3,7 +3,6 @@ package hosts
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"tunctl/configs"
@@ -15,21 +14,15 @@ import (
 // WithSiteHint adds to an unreachable host's error what its site requires before SSH,
 // such as a VPN, and whether that is so.
 func (h *Hosts) WithSiteHint(ctx context.Context, host string, err error) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeUnreachable {
-		return err
-	}
 	site, ok := h.settings.Site(host)
-	if !ok {
+	if !ok || !api.HasCode(err, api.CodeUnreachable) {
 		return err
 	}
 	advice := site.AccessHint(h.Pool.Host(host).Status().Hostname, func(address string) bool { return tunnel.Reachable(ctx, address) })
 	if advice == "" {
 		return err
 	}
-	hinted := *e
-	hinted.Hint = advice
-	return &hinted
+	return api.ReplaceHint(err, "%s", advice)
 }
 
 // SiteOf is a host's site: the named one, else the generic one of its scheduler.

@@ -49,7 +49,7 @@ site      = "narval"
 scheduler = "pbs"
 `
 
-func TestTheConfigWinsOverTheSite(t *testing.T) {
+func TestWatchOptionsScheduler(t *testing.T) {
 	a := hostsAt(t, sites)
 	if got := a.WatchOptions("brazil").Scheduler; got != "slurm" {
 		t.Errorf("scheduler %q, want the site's", got)
@@ -62,7 +62,7 @@ func TestTheConfigWinsOverTheSite(t *testing.T) {
 	}
 }
 
-func TestASiteThatAsksForFewQueriesGetsNoneSoonAfterASubmission(t *testing.T) {
+func TestWatchOptionsFewQueries(t *testing.T) {
 	a := hostsAt(t, sites)
 	for host, want := range map[string]time.Duration{"own": 0, "elsewhere": remote.DefaultLimits().QueryAfterSubmit} {
 		if got := a.WatchOptions(host).Limits.QueryAfterSubmit; got != want {
@@ -71,7 +71,7 @@ func TestASiteThatAsksForFewQueriesGetsNoneSoonAfterASubmission(t *testing.T) {
 	}
 }
 
-func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
+func TestSiteHint(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -103,22 +103,11 @@ func TestAHostOutOfReachTellsWhatItsSiteWantsBeforeSSH(t *testing.T) {
 	}
 }
 
-// strictSite has what a site can ask for besides its job.
+// strictSite has what a site can ask for of what queries its scheduler.
 const strictSite = `title = "Strict"
 scheduler = "slurm"
 query = "10m"
 private = "/work/{group}/.tunctl"
-[limits]
-sessions = 1
-login_spacing = "5m"
-retry = "2m"
-refusals = 1
-[certificate]
-file = "~/.ssh/strict-cert.pub"
-[entrance.main]
-host = "login.strict.example"
-port = 2222
-jump = "gate.strict.example"
 `
 
 // strictHosts are those of a config whose host "strict" has that site.
@@ -132,7 +121,7 @@ func strictHosts(t *testing.T, host string) *Hosts {
 	return a
 }
 
-func TestASitesIntervalAndFolderReachTheScheduler(t *testing.T) {
+func TestWatchOptionsOfSite(t *testing.T) {
 	o := strictHosts(t, "").WatchOptions("strict")
 	if o.Limits.Query != 10*time.Minute || o.Limits.QuerySlow < o.Limits.Query || o.Private != "/work/$(id -gn)/.tunctl" {
 		t.Errorf("%+v", o)
@@ -142,5 +131,17 @@ func TestASitesIntervalAndFolderReachTheScheduler(t *testing.T) {
 	}
 	if o := hostsAt(t, "").WatchOptions("elsewhere"); o.Private != "" || o.Limits != remote.DefaultLimits() {
 		t.Errorf("a host without a site: %+v", o)
+	}
+}
+
+func TestChoicesOfALook(t *testing.T) {
+	found := choicesIn(api.Look{
+		Scheduler:  "slurm",
+		Accounts:   []api.Account{{Name: "def-ann", QoS: []string{"long", "short"}}, {Name: "def-bob", QoS: []string{"short"}}},
+		Partitions: []api.Partition{{Name: "gpu", GPUTypes: []string{"a100"}}},
+	})
+	const want = "map[account:[def-ann def-bob] gpu_type:[a100] partition:[gpu] project:[def-ann def-bob] qos:[long short] queue:[gpu] scheduler:[slurm]]"
+	if got := fmt.Sprint(found); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -20,18 +20,13 @@ type Page struct {
 	Name   string
 	prober *Prober // for its routes; it serves nothing
 	target *Target
-	since  time.Time     // when it was announced
-	search ctxtime.Mutex // held while a caller looks for the way
-
-	mu      sync.Mutex
-	route   *Route // the way that works; nil: none is known
-	failure error  // of the last search
-	restTo  time.Time
+	since  time.Time // when it was announced
+	way    *search[Route]
 }
 
 // NewPage is a page that was announced just now.
 func NewPage(name string, o Options, t *Target) *Page {
-	return &Page{Name: name, prober: New(o), target: t, since: time.Now(), search: ctxtime.NewMutex()}
+	return &Page{Name: name, prober: New(o), target: t, since: time.Now(), way: newSearch[Route](o.Limits.Every)}
 }
 
 // SameAs reports whether two pages are one announcement, of one job.
@@ -41,10 +36,8 @@ func (p *Page) SameAs(o *Page) bool {
 
 // Endpoint is the page as it was announced, or as it is reached once that is known.
 func (p *Page) Endpoint() api.Endpoint {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.route != nil {
-		return p.route.Endpoint
+	if route, _ := p.way.known(); route != nil {
+		return route.Endpoint
 	}
 	return p.target.Finding.Endpoint
 }
@@ -72,7 +65,7 @@ func (p *Page) dial(ctx context.Context, by func(*forward.Target) (net.Conn, err
 	}
 	conn, err := by(r.Target())
 	if errors.Is(err, api.ErrRefused) || errors.Is(err, api.ErrProhibited) {
-		p.settle(nil, nil) // the next caller looks for another way
+		p.way.settle(nil, nil) // the next caller looks for another one
 	}
 	return conn, err
 }
@@ -80,35 +73,67 @@ func (p *Page) dial(ctx context.Context, by func(*forward.Target) (net.Conn, err
 // Find returns the way to the page, which it looks for if none is known. After a search
 // that failed, callers get its error for a moment: a browser asks again and again.
 func (p *Page) Find(ctx context.Context) (*Route, error) {
-	if err := p.search.Lock(ctx); err != nil {
-		return nil, err
-	}
-	defer p.search.Unlock()
-	p.mu.Lock()
-	found, failure := p.route, p.failure
-	resting := time.Now().Before(p.restTo)
-	p.mu.Unlock()
-	switch {
-	case found != nil:
-		return found, nil
-	case failure != nil && resting:
-		return nil, failure
-	}
-	result := p.prober.Prove(ctx, p.target, p.since)
-	if result.Route == nil {
-		failure = errors.New(result.Doing)
-		if ctx.Err() == nil { // else nothing is known
-			p.settle(nil, failure)
+	return p.way.find(ctx, func() (*Route, error) {
+		result := p.prober.Prove(ctx, p.target, p.since)
+		if result.Route == nil && ctx.Err() != nil {
+			return nil, errors.New(result.Doing) // nothing is known
 		}
-		return nil, failure
-	}
-	p.settle(result.Route, nil)
-	return result.Route, nil
+		var failure error
+		if result.Route == nil {
+			failure = errors.New(result.Doing)
+		}
+		p.way.settle(result.Route, failure)
+		return result.Route, failure
+	})
 }
 
-func (p *Page) settle(r *Route, failure error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.route, p.failure = r, failure
-	p.restTo = time.Now().Add(p.prober.Limits.Every)
+// search keeps what callers look for once it is found. One of them looks at a time, and after a
+// failure nobody does for a while.
+type search[T any] struct {
+	rest time.Duration // after a failure
+	turn ctxtime.Mutex // held while a caller looks
+
+	mu      sync.Mutex
+	found   *T    // nil: nothing yet
+	failure error // of the last attempt
+	restTo  time.Time
+}
+
+func newSearch[T any](rest time.Duration) *search[T] {
+	return &search[T]{rest: rest, turn: ctxtime.NewMutex()}
+}
+
+// known is what came of the last attempts, if it still holds.
+func (s *search[T]) known() (*T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil && time.Now().Before(s.restTo) {
+		return nil, s.failure
+	}
+	return s.found, nil
+}
+
+// find returns what is known, or else what look finds, which settles it.
+func (s *search[T]) find(ctx context.Context, look func() (*T, error)) (*T, error) {
+	if found, err := s.known(); found != nil || err != nil {
+		return found, err
+	}
+	if err := s.turn.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.turn.Unlock()
+	if found, err := s.known(); found != nil || err != nil {
+		return found, err
+	}
+	return look()
+}
+
+// settle takes in what came of an attempt. A failure leaves what was found before.
+func (s *search[T]) settle(found *T, failure error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if failure == nil {
+		s.found = found
+	}
+	s.failure, s.restTo = failure, time.Now().Add(s.rest)
 }

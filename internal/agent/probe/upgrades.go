@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -37,12 +36,7 @@ type Upgrades struct {
 	direct  forward.Dialer // how they do
 	choices []api.Endpoint // the page as the node may dial it
 	log     *slog.Logger
-	search  ctxtime.Mutex // held while a caller looks for the address
-
-	mu      sync.Mutex
-	proven  *api.Endpoint // of the choices, the one that answered; nil: none has
-	failure error         // of the last attempt
-	restTo  time.Time
+	proven  *search[api.Endpoint] // of the choices, the one that answered
 }
 
 // upgrades are those of a page that was announced as ep and answers over r; nil: TLS shows
@@ -59,7 +53,7 @@ func (p *Prober) upgrades(ctx context.Context, t *Target, ep api.Endpoint, r Rou
 	if u := p.last; u != nil && u.node == node && u.page == r.Endpoint {
 		return u
 	}
-	u := &Upgrades{node: node, page: r.Endpoint, direct: r.Target().Dialer, log: p.Log.With("session", p.Session), search: ctxtime.NewMutex()}
+	u := &Upgrades{node: node, page: r.Endpoint, direct: r.Target().Dialer, log: p.Log.With("session", p.Session), proven: newSearch[api.Endpoint](insideRest)}
 	hosts := addressesOnNode(ep.Host)
 	if ep.Socket != "" {
 		hosts = []string{""}
@@ -132,71 +126,49 @@ func (u *Upgrades) prepare(ctx context.Context) {
 
 // Failure is why connections end with the one to the host; nil: they outlive it.
 func (u *Upgrades) Failure() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.failure
+	u.proven.mu.Lock()
+	defer u.proven.mu.Unlock()
+	return u.proven.failure
 }
 
 // find returns the page as the node dials it. By a wrong address the requests would be sent to
 // another server, so each is probed first. After a failure callers get its error for a while.
 func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
-	if ep, err := u.known(); ep != nil || err != nil {
-		return ep, err
-	}
-	if err := u.search.Lock(ctx); err != nil {
+	return u.proven.find(ctx, func() (*api.Endpoint, error) {
+		var failures []error
+		for i, ep := range u.choices {
+			by := Route{Endpoint: ep, Dialer: insideDialer{u.node}}
+			if i > 0 {
+				by.guessed = u.node
+			}
+			err := by.probe(ctx)
+			if err == nil || isIncomplete(err) {
+				u.settle(&ep, nil)
+				return &ep, nil
+			}
+			if failures = append(failures, err); ctx.Err() != nil {
+				break
+			}
+		}
+		err := errors.Join(failures...)
+		u.settle(nil, err)
 		return nil, err
-	}
-	defer u.search.Unlock()
-	if ep, err := u.known(); ep != nil || err != nil {
-		return ep, err
-	}
-	var failures []error
-	for i, ep := range u.choices {
-		by := Route{Endpoint: ep, Dialer: insideDialer{u.node}}
-		if i > 0 {
-			by.guessed = u.node
-		}
-		err := by.probe(ctx)
-		if err == nil || isIncomplete(err) {
-			u.settle(&ep, nil)
-			return &ep, nil
-		}
-		if failures = append(failures, err); ctx.Err() != nil {
-			break
-		}
-	}
-	err := errors.Join(failures...)
-	u.settle(nil, err)
-	return nil, err
-}
-
-// known is what came of the last attempts, if it still holds.
-func (u *Upgrades) known() (*api.Endpoint, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.failure != nil && time.Now().Before(u.restTo) {
-		return nil, u.failure
-	}
-	return u.proven, nil
+	})
 }
 
 // settle takes in what came of an attempt. A host that is not connected says nothing about
 // the way inside, nor does a slow moment of one that is proven.
 func (u *Upgrades) settle(ep *api.Endpoint, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	switch {
 	case errors.Is(err, api.ErrDown), errors.Is(err, context.Canceled), ep != nil && errors.Is(err, context.DeadlineExceeded):
 		return
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("nothing inside the job connected within %s", api.DurationText(insideTimeout))
-	case err == nil:
-		u.proven = ep
 	}
-	if err != nil && u.failure == nil {
+	if err != nil && u.Failure() == nil {
 		u.log.Info("websockets of the page end with the connection", "err", err)
 	}
-	u.failure, u.restTo = err, time.Now().Add(insideRest)
+	u.proven.settle(ep, err)
 }
 
 // insideDialer dials from inside the job.

@@ -54,10 +54,7 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshcon
 		Target:    func(name string) string { return cfg.Host(name).SSH },
 		Preset: func(name string, s *sshconfig.Settings) {
 			own := cfg.Host(name)
-			var site configs.Site
-			if own.Site != "" {
-				site, _ = sites.Find(own.Site) // an unknown one adds nothing
-			}
+			site, _ := sites.Find(own.Site) // an unknown one, or none, adds nothing
 			preset(s, own, site)
 		},
 	}

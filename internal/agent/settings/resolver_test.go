@@ -32,7 +32,7 @@ site = "sdumont"
 site = "sdumnot"
 `
 
-func TestASiteFillsInWhatThePersonLeavesOpen(t *testing.T) {
+func TestPresetOfSite(t *testing.T) {
 	a := settingsAt(t, sitesConfig)
 	var open sshconfig.Settings
 	a.Preset("brazil", &open)
@@ -52,7 +52,7 @@ func TestASiteFillsInWhatThePersonLeavesOpen(t *testing.T) {
 	}
 }
 
-func TestTheHostKeysThatASitePublishesAreThoseOfItsEntrance(t *testing.T) {
+func TestPresetHostKeys(t *testing.T) {
 	site := configs.Site{Entrances: []configs.Entrance{{Host: "login.example.org", HostKeys: []string{"SHA256:a"}}, {Host: "gpu.example.org"}}}
 	for host, want := range map[string]int{"login.example.org": 1, "gpu.example.org": 0, "other.example.org": 0} {
 		s := sshconfig.Settings{Hostname: host}
@@ -63,11 +63,8 @@ func TestTheHostKeysThatASitePublishesAreThoseOfItsEntrance(t *testing.T) {
 	}
 }
 
-// strictSite has what a site can ask for besides its job.
+// strictSite has what a site can ask for of connections.
 const strictSite = `title = "Strict"
-scheduler = "slurm"
-query = "10m"
-private = "/work/{group}/.tunctl"
 [limits]
 sessions = 1
 login_spacing = "5m"
@@ -92,7 +89,7 @@ func strictSettings(t *testing.T, host string) *Settings {
 	return a
 }
 
-func TestASitesEntranceHasItsPortAndItsHop(t *testing.T) {
+func TestPresetEntrance(t *testing.T) {
 	a := strictSettings(t, "")
 	s := sshconfig.Settings{Hostname: "login.strict.example", Port: 22, User: "ann"}
 	a.Preset("strict", &s)
@@ -111,7 +108,7 @@ func TestASitesEntranceHasItsPortAndItsHop(t *testing.T) {
 	}
 }
 
-func TestASitesLimitsAndCertificateReachTheConnection(t *testing.T) {
+func TestPresetLimitsAndCertificate(t *testing.T) {
 	a := strictSettings(t, "")
 	s := sshconfig.Settings{IdentityFiles: []string{"/k"}}
 	a.Preset("strict", &s)
@@ -126,5 +123,14 @@ func TestASitesLimitsAndCertificateReachTheConnection(t *testing.T) {
 	a.Preset("strict", &own)
 	if len(own.CertificateFiles) != 1 || own.CertificateFiles[0] != "/c" || own.IdentityFiles != nil {
 		t.Errorf("the person's own certificate is not kept: %+v", own)
+	}
+}
+
+func TestDetector(t *testing.T) {
+	d := settingsAt(t, "[app.mine]\npatterns = ['^mine at (?P<host>\\S+):(?P<port>\\d+)']\n").Detector("")
+	_, _ = d.Write([]byte("mine at cn01:8080\n"))
+	d.Flush()
+	if f := d.Finding(); f.App != "mine" || f.Host != "cn01" || f.Port != 8080 {
+		t.Errorf("%+v", f)
 	}
 }

@@ -103,10 +103,13 @@ func (s *Settings) read() error {
 func (s *Settings) SSHConfig() string { return cmp.Or(s.sshConfig, s.Config().SSHConfig) }
 
 // Detector finds servers in a log, those of the config's apps too.
-func (s *Settings) Detector(app string) *detect.Detector {
-	var apps []detect.App
-	for _, c := range s.Config().Apps {
-		apps = append(apps, detect.App{Name: c.Name, Patterns: c.Patterns})
+func (s *Settings) Detector(app string) *detect.Detector { return detect.New(app, Apps(s.Config())...) }
+
+// Apps are the user's own apps.
+func Apps(cfg *configs.Config) []detect.App {
+	apps := make([]detect.App, len(cfg.Apps))
+	for i, a := range cfg.Apps {
+		apps[i] = detect.App(a)
 	}
-	return detect.New(app, apps...)
+	return apps
 }

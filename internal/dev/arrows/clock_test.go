@@ -36,7 +36,7 @@ var clocked = map[string][]string{
 		"tunnel/stall_test.go awaitHost: time.Since",
 	},
 	"the limit is what ends it: nothing else can": {
-		"internal/client/dial_test.go TestACommandThatGivesUpFirstIsNotToldOfAHungAgent: context.WithTimeout",
+		"internal/client/dial_test.go TestHungAgentOwnDeadline: context.WithTimeout",
 		"internal/desktop/dialog_test.go TestADialogEndsWithItsContext: context.WithTimeout",
 		"internal/desktop/notify_dbus_test.go TestAMuteSessionBusIsLeft: context.WithTimeout",
 		"internal/localsocket/localsocket_test.go TestAReadEndsAtItsDeadlineAndTheConnectionStays: Add",

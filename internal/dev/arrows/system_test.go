@@ -13,7 +13,7 @@ import (
 // byName are the files that may use runtime.GOOS. The system's name is an argument there,
 // so that the tests of one system try what the program does on the others; or it is printed.
 var byName = []string{
-	"cmd/tunctl/doctorbundle.go", "cmd/tunctl/version.go",
+	"cmd/tunctl/doctor.go", "cmd/tunctl/version.go",
 	"internal/autostart/autostart.go",
 	"internal/desktop/clipboard.go", "internal/desktop/dialog.go", "internal/desktop/notify_other.go",
 	"internal/desktop/open.go", "internal/desktop/terminal.go",

@@ -145,6 +145,13 @@ func (p *Program) Answer(line string) {
 	p.Type(line + "\n")
 }
 
+// Reply answers a question.
+func (p *Program) Reply(question, line string) {
+	p.t.Helper()
+	p.Expect(question)
+	p.Answer(line)
+}
+
 // End waits for the program, and returns its exit code and its output.
 func (p *Program) End() (code int, output string) {
 	p.t.Helper()

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"encoding/base64"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"tunctl/internal/dev/ptytest"
 )
 
-func TestAWatchThatIsAskedToEndIsInterrupted(t *testing.T) {
+func TestWatchTerminated(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -51,7 +50,7 @@ func (s *sandbox) watch(columns, rows int, args ...string) *ptytest.Program {
 	return ptytest.StartSized(s.t, cmd, columns, rows)
 }
 
-func TestTheTerminalIsAsBeforeHoweverTheWatchEnds(t *testing.T) {
+func TestWatchRestoresTerminal(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -81,7 +80,7 @@ func TestTheTerminalIsAsBeforeHoweverTheWatchEnds(t *testing.T) {
 	s.run("agent", "status") // it stays
 }
 
-func TestAWatchOnADumbTerminalPrintsThePlainTable(t *testing.T) {
+func TestWatchDumbTerminal(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -96,7 +95,7 @@ func TestAWatchOnADumbTerminalPrintsThePlainTable(t *testing.T) {
 	}
 }
 
-func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
+func TestWatchWithoutAgent(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	k := s.watch(80, 24)
@@ -106,10 +105,10 @@ func TestAWatchWithoutAnAgentOpensNoScreen(t *testing.T) {
 	}
 }
 
-func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
+func TestWatchOneSession(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	s.write(filepath.Join(s.home, "config.toml"), sandboxConfig+"[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
+	s.setConfig(sandboxConfig + "[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
 	s.run("agent", "start")
 	all, one := s.watch(80, 24), s.watch(80, 24, "jupyter")
 	all.ExpectScreen("other")
@@ -122,7 +121,7 @@ func TestTheWatchOfOneSessionShowsOnlyThat(t *testing.T) {
 	}
 }
 
-func TestASuspendedWatchContinues(t *testing.T) {
+func TestWatchSuspended(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.run("agent", "start")
@@ -145,7 +144,7 @@ func TestASuspendedWatchContinues(t *testing.T) {
 	alone.WantEnd(0)
 }
 
-func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
+func TestWatchKeys(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.cluster.AllowExtend(true)
@@ -213,17 +212,11 @@ func TestEveryKeyOfTheWatchReachesTheAgentAlsoTheNextOne(t *testing.T) {
 	k.WantEnd(0)
 }
 
-func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
+func TestWatchLogin(t *testing.T) {
 	t.Parallel()
 	const link = "https://iam.example.org/device?user_code=ABCD"
-	env, _, _ := deviceLogin(t, link)
-	s := &sandbox{t: t, env: env}
-	for _, e := range env {
-		if home, ok := strings.CutPrefix(e, "TUNCTL_HOME="); ok {
-			s.home = home
-		}
-	}
-	s.write(filepath.Join(s.home, "config.toml"), "[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"18777:localhost:5432\"]\n")
+	s, _, _ := deviceLogin(t, link)
+	s.setConfig("[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"18777:localhost:5432\"]\n")
 	s.run("agent", "start")
 	k := s.watch(80, 24)
 	k.ExpectScreen("db")
@@ -234,10 +227,8 @@ func TestALoginFromTheWatchAsksOutsideTheScreen(t *testing.T) {
 	k.ExpectScreen("the login was interrupted")
 	k.Type("L")
 	k.Expect("logging in to device")
-	k.Expect("Open this page")
-	k.Answer("n")
-	k.Expect("press ENTER.")
-	k.Answer("")
+	k.Reply("Open this page", "n")
+	k.Reply("press ENTER.", "")
 	k.ExpectScreen("connected to device")
 	k.Type("q")
 	k.WantEnd(0)
