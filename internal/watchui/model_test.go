@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/term"
 )
 
-var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
 
 // bench is a model with what it has caused.
 type bench struct {
@@ -32,18 +32,18 @@ type bench struct {
 func newBench(t *testing.T, o Options) *bench {
 	t.Helper()
 	b := &bench{t: t}
-	b.model = newModel(o, false, noon)
-	b.model.do = effects{
-		follow: func(s stream) { b.streams = append(b.streams, s) },
-		jobs:   func(hosts []string) { b.asked = append(b.asked, hosts) },
-		act:    func(t task) { b.tasks = append(b.tasks, t) },
-		login: func(host string) tea.Cmd {
-			b.logins = append(b.logins, host)
-			return nil
-		},
-		suspend: func() tea.Cmd { return tea.Suspend },
-	}
+	b.model = newModel(o, b, false, noon)
 	return b
+}
+
+func (b *bench) follow(s stream)     { b.streams = append(b.streams, s) }
+func (b *bench) jobs(hosts []string) { b.asked = append(b.asked, hosts) }
+func (b *bench) act(t task)          { b.tasks = append(b.tasks, t) }
+func (b *bench) suspend() tea.Cmd    { return tea.Suspend }
+
+func (b *bench) login(host string) tea.Cmd {
+	b.logins = append(b.logins, host)
+	return nil
 }
 
 func (b *bench) send(msgs ...tea.Msg) *bench {

@@ -330,7 +330,7 @@ func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
 	if os.Getenv(child) != "" {
 		_, cl := newFakeAgent(t)
 		f := &feed{client: cl}
-		_, err := f.run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), panicking{newModel(Options{Status: three()}, false, time.Now())})
+		_, err := f.run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), panicking{newModel(Options{Status: three()}, f, false, time.Now())})
 		fmt.Println("ended:", err)
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(3)
