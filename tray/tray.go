@@ -10,7 +10,6 @@ package tray
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
@@ -65,16 +64,7 @@ type desk struct {
 	ask      func(ctx context.Context, q desktop.Question) (string, error)
 }
 
-var ownDesk = desk{action.OwnDesktop, ownTerminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}
-
-// ownTerminal runs this very program in a window.
-func ownTerminal(ctx context.Context, args ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	return desktop.Terminal(ctx, append([]string{self}, args...))
-}
+var ownDesk = desk{action.OwnDesktop, desktop.Terminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}
 
 // Run shows the tray until ctx ends, a person quits it, or the desktop ends.
 // Call it on the main goroutine, since macOS draws nowhere else, and once in a process,

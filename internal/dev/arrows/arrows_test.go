@@ -24,7 +24,7 @@ var imports = map[string][]string{
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/lists", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
-	"internal/editor":    {"internal/api"},
+	"internal/editor":    {"internal/api", "internal/lists"},
 	"internal/desktop":   {"internal/api", "internal/lists", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "internal/lists", "internal/show", "jobwatch/detect"},
