@@ -17,25 +17,25 @@ import (
 // place is a home of the test's own, with a systemctl that does what the real one
 // does to files.
 type place struct {
-	Options
+	machine
 	calls []string
 }
 
 func newPlace(t *testing.T, system string) *place {
 	t.Helper()
 	root := t.TempDir()
-	p := &place{Options: Options{
-		Program: filepath.Join(root, "bin", "tunctl"), System: system,
-		ConfigDir: filepath.Join(root, "home", ".config"), RuntimeDir: filepath.Join(root, "run"), HomeDir: filepath.Join(root, "home"),
+	p := &place{machine: machine{
+		program: filepath.Join(root, "bin", "tunctl"), system: system,
+		configDir: filepath.Join(root, "home", ".config"), runtimeDir: filepath.Join(root, "run"), homeDir: filepath.Join(root, "home"),
 	}}
-	for _, dir := range []string{p.ConfigDir, p.RuntimeDir, filepath.Dir(p.Program)} {
+	for _, dir := range []string{p.configDir, p.runtimeDir, filepath.Dir(p.program)} {
 		mustDo(t, os.MkdirAll(dir, 0o755))
 	}
-	mustDo(t, os.WriteFile(p.Program, []byte("#!/bin/sh\n"), 0o755))
-	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
+	mustDo(t, os.WriteFile(p.program, []byte("#!/bin/sh\n"), 0o755))
+	p.run = func(_ context.Context, name string, args ...string) ([]byte, error) {
 		call := strings.Join(append([]string{name}, args...), " ")
 		p.calls = append(p.calls, call)
-		dir := filepath.Join(p.ConfigDir, "systemd", "user")
+		dir := filepath.Join(p.configDir, "systemd", "user")
 		link := filepath.Join(dir, "default.target.wants", unitName)
 		switch call {
 		case "systemctl --user enable " + unitName:
@@ -51,14 +51,14 @@ func newPlace(t *testing.T, system string) *place {
 
 func (p *place) withSystemd(t *testing.T) *place {
 	t.Helper()
-	mustDo(t, os.MkdirAll(filepath.Join(p.RuntimeDir, "systemd"), 0o755))
-	mustDo(t, os.WriteFile(filepath.Join(p.RuntimeDir, "systemd", "private"), nil, 0o600))
+	mustDo(t, os.MkdirAll(filepath.Join(p.runtimeDir, "systemd"), 0o755))
+	mustDo(t, os.WriteFile(filepath.Join(p.runtimeDir, "systemd", "private"), nil, 0o600))
 	return p
 }
 
 func (p *place) autostart(t *testing.T) *Autostart {
 	t.Helper()
-	a, err := New(p.Options)
+	a, err := newFor(p.machine)
 	mustDo(t, err)
 	return a
 }
@@ -67,9 +67,9 @@ func (p *place) autostart(t *testing.T) *Autostart {
 func (p *place) files(t *testing.T) []string {
 	t.Helper()
 	list := []string{}
-	mustDo(t, filepath.WalkDir(p.HomeDir, func(path string, d fs.DirEntry, err error) error {
+	mustDo(t, filepath.WalkDir(p.homeDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			rel, _ := filepath.Rel(p.HomeDir, path)
+			rel, _ := filepath.Rel(p.homeDir, path)
 			list = append(list, filepath.ToSlash(rel))
 		}
 		return err
@@ -82,6 +82,13 @@ func mustDo(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func contents(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	mustDo(t, err)
+	return string(text)
 }
 
 func status(t *testing.T, a *Autostart) State {
@@ -129,8 +136,8 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 				t.Errorf("after on: %+v", s)
 			}
 			for _, e := range s.Entries {
-				if e.Program != p.Program {
-					t.Errorf("%s starts %q, want %q", e.Path, e.Program, p.Program)
+				if e.Program != p.program {
+					t.Errorf("%s starts %q, want %q", e.Path, e.Program, p.program)
 				}
 			}
 			mustDo(t, a.Off(t.Context()))
@@ -148,7 +155,7 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
 	p := newPlace(t, "darwin")
 	mustDo(t, p.autostart(t).On(t.Context()))
-	p.NoTray = true
+	p.noTray = true
 	a := p.autostart(t)
 	if s := status(t, a); len(s.Entries) != 2 || !s.Entries[1].Stale {
 		t.Errorf("a tray that launchd would start for ever: %+v", s)
@@ -169,7 +176,7 @@ func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
 func TestATrayOfAnotherBuildStays(t *testing.T) {
 	p := newPlace(t, "darwin")
 	mustDo(t, p.autostart(t).On(t.Context()))
-	p.NoTray, p.Program = true, filepath.Join(p.HomeDir, "..", "tunctl")
+	p.noTray, p.program = true, filepath.Join(p.homeDir, "..", "tunctl")
 	mustDo(t, p.autostart(t).Follow(t.Context()))
 	if got := p.files(t); len(got) != 2 {
 		t.Errorf("left %q", got)
@@ -178,7 +185,7 @@ func TestATrayOfAnotherBuildStays(t *testing.T) {
 
 func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T) {
 	p := newPlace(t, "darwin")
-	p.Program = "/private/var/folders/x/T/AppTranslocation/0F1E/d/tunctl.app/Contents/MacOS/tunctl"
+	p.program = "/private/var/folders/x/T/AppTranslocation/0F1E/d/tunctl.app/Contents/MacOS/tunctl"
 	if err := p.autostart(t).On(t.Context()); err == nil || !strings.Contains(err.Error(), "move it to Applications") {
 		t.Errorf("err = %v", err)
 	}
@@ -205,7 +212,7 @@ func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
 	mustDo(t, a.On(t.Context()))
 	p.withSystemd(t)
 	mustDo(t, a.On(t.Context()))
-	if exists(filepath.Join(p.ConfigDir, "autostart", "tunctl-agent.desktop")) {
+	if exists(filepath.Join(p.configDir, "autostart", "tunctl-agent.desktop")) {
 		t.Error("the agent would be started twice")
 	}
 	if s := status(t, a); !s.On || s.Entries[0].Kind != "systemd" {
@@ -215,7 +222,7 @@ func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
 
 func TestOthersFilesStay(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
-	other := filepath.Join(p.ConfigDir, "autostart", "other.desktop")
+	other := filepath.Join(p.configDir, "autostart", "other.desktop")
 	mustDo(t, os.MkdirAll(filepath.Dir(other), 0o755))
 	mustDo(t, os.WriteFile(other, []byte("x"), 0o644))
 	a := p.autostart(t)
@@ -231,8 +238,8 @@ func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
 		t.Run(system, func(t *testing.T) {
 			p := newPlace(t, system)
 			mustDo(t, p.autostart(t).On(t.Context()))
-			old := p.Program
-			p.Program = filepath.Join(filepath.Dir(old), "new place", "tunctl")
+			old := p.program
+			p.program = filepath.Join(filepath.Dir(old), "new place", "tunctl")
 			second := p.autostart(t)
 
 			mustDo(t, second.Follow(t.Context()))
@@ -242,7 +249,7 @@ func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
 			}
 			mustDo(t, os.Remove(old))
 			mustDo(t, second.Follow(t.Context()))
-			if s := status(t, second); !s.On || s.Entries[0].Program != p.Program {
+			if s := status(t, second); !s.On || s.Entries[0].Program != p.program {
 				t.Errorf("the entries did not follow: %+v", s)
 			}
 		})
@@ -267,16 +274,15 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 		p := tt.place(t)
 		a := p.autostart(t)
 		mustDo(t, a.On(t.Context()))
-		path := filepath.Join(p.HomeDir, tt.file)
-		text, err := read(path)
-		mustDo(t, err)
-		if err := a.StartAgent(t.Context()); (err == nil) != (p.System == "linux") {
+		path := filepath.Join(p.homeDir, tt.file)
+		text := contents(t, path)
+		if err := a.StartAgent(t.Context()); (err == nil) != (p.system == "linux") {
 			t.Errorf("the agent of an entry of ours: %v", err)
 		}
 		changed := strings.Replace(text, tt.ours, tt.changed, 1)
 		mustDo(t, os.WriteFile(path, []byte(changed), 0o644))
 		mustDo(t, a.Follow(t.Context()))
-		if got, _ := read(path); got != changed {
+		if got := contents(t, path); got != changed {
 			t.Errorf("%q became\n%s", tt.changed, got)
 		}
 		if err := a.StartAgent(t.Context()); err == nil {
@@ -289,9 +295,9 @@ func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
 	mustDo(t, a.On(t.Context()))
-	path := filepath.Join(p.ConfigDir, "autostart", "tunctl-tray.desktop")
+	path := filepath.Join(p.configDir, "autostart", "tunctl-tray.desktop")
 	for _, line := range []string{"Hidden=true\n", "X-GNOME-Autostart-enabled=false\n"} {
-		text := strings.Replace(desktopText(Tray, p.Program), "X-GNOME-Autostart-enabled=true\n", line, 1)
+		text := strings.Replace(desktopText(Tray, p.program), "X-GNOME-Autostart-enabled=true\n", line, 1)
 		mustDo(t, os.WriteFile(path, []byte(text), 0o644))
 		s := status(t, a)
 		if e := s.Entries[1]; s.On || !e.Installed || e.Enabled {
@@ -312,7 +318,7 @@ var oddPaths = []string{
 
 func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
 	for _, program := range oddPaths {
-		if got := unitProgram(unitText(program)); got != program {
+		if got := unitProgram(unitText(Agent, program)); got != program {
 			t.Errorf("from the unit: %q, want %q", got, program)
 		}
 		if got := desktopValue(desktopText(Tray, program), "TryExec"); got != program {
@@ -334,15 +340,15 @@ func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
 func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
 	for _, name := range []string{`a"b`, `a\b`, "it's"} {
 		p := newPlace(t, "linux").withSystemd(t)
-		p.Program = "/opt/" + name + "/tunctl"
+		p.program = "/opt/" + name + "/tunctl"
 		if err := p.autostart(t).On(t.Context()); err == nil {
-			t.Errorf("%q was taken", p.Program)
+			t.Errorf("%q was taken", p.program)
 		}
 	}
 }
 
 func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
-	unit := unitText("/usr/bin/tunctl")
+	unit := unitText(Agent, "/usr/bin/tunctl")
 	for _, line := range []string{"Restart=on-failure", "RestartSec=1"} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit lacks %q", line)
@@ -384,12 +390,6 @@ func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
 	}
 }
 
-func TestARelativeProgramIsRefused(t *testing.T) {
-	if _, err := New(Options{Program: "tunctl"}); err == nil {
-		t.Error("a relative path was taken")
-	}
-}
-
 func TestSystemdAcceptsTheUnit(t *testing.T) {
 	verify := testprogram.Need(t, "systemd-analyze")
 	for _, name := range []string{"plain", "my tools", "100%", "ü", "a$HOME"} {
@@ -398,7 +398,7 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 		program := filepath.Join(dir, "tunctl")
 		mustDo(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
 		path := filepath.Join(dir, unitName)
-		mustDo(t, os.WriteFile(path, []byte(unitText(program)), 0o644))
+		mustDo(t, os.WriteFile(path, []byte(unitText(Agent, program)), 0o644))
 		cmd := exec.CommandContext(t.Context(), verify, "verify", "--user", "--man=no", path)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
 		// It also names flaws of the system's own units; ours are those of this path.
@@ -414,7 +414,7 @@ func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc", "systemd", "user")
 	mustDo(t, os.MkdirAll(dir, 0o755))
-	mustDo(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText("/usr/bin/tunctl")), 0o644))
+	mustDo(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText(Agent, "/usr/bin/tunctl")), 0o644))
 	out, err := exec.CommandContext(t.Context(), systemctl, "--root="+root, "--global", "enable", unitName).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

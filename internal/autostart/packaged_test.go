@@ -13,7 +13,7 @@ func TestThePackagedUnitIsTheOneWrittenAtAutostartOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := unitText("/usr/bin/tunctl"); string(packaged) != want {
+	if want := unitText(Agent, "/usr/bin/tunctl"); string(packaged) != want {
 		t.Errorf("packaging/tunctl.service is\n%s\nwant\n%s", packaged, want)
 	}
 }

@@ -117,7 +117,7 @@ func TestTheProgramWithoutAWindowIsUsedWhereItIsInstalled(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	r := registryInMemory{}
-	v := &runValue{Part: Tray, registry: r, unless: func() bool { return false }}
+	v := &runValue{Tray, r, func() bool { return true }}
 	mustDo(t, v.install(t.Context(), program))
 	e, err := v.entry(t.Context(), program)
 	if err != nil || e.Program != program || e.Stale || !strings.Contains(r[runKey+`\tunctl-tray`].(string), windowless) {
