@@ -3,6 +3,7 @@ package autostart
 import (
 	"context"
 	"encoding/xml"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -349,7 +350,7 @@ func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
 
 func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
 	unit := unitText(Agent, "/usr/bin/tunctl")
-	for _, line := range []string{"Restart=on-failure", "RestartSec=1"} {
+	for _, line := range []string{"Restart=on-failure", fmt.Sprintf("RestartSec=%.0f", RestartDelay.Seconds())} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit lacks %q", line)
 		}
@@ -387,6 +388,18 @@ func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
 		if alone, err := a.Unsupervised(t.Context()); alone != tt.want || err != nil {
 			t.Errorf("%s, on: %v, %v", name, alone, err)
 		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	a, err := New(false)
+	mustDo(t, err)
+	if self, _ := os.Executable(); a.program != self || status(t, a).On {
+		t.Errorf("%q starts at login: %+v", a.program, status(t, a))
+	}
+	if a, err := newFor(machine{system: "windows"}); err != nil || len(a.methods) != 3 {
+		t.Errorf("on Windows: %+v, %v", a, err)
 	}
 }
 

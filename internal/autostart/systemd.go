@@ -2,10 +2,10 @@ package autostart
 
 import (
 	"context"
+	_ "embed" // the unit
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -34,32 +34,16 @@ func newUnit(m machine) *unit {
 	}
 }
 
-// unitText is the unit's file. It hides no files: the agent reads keys anywhere in the
-// home and runs the person's ssh, proxy and login commands; and the mount namespaces
+// packagedUnit is the unit's file, as packages install it. It hides no files: the agent reads keys anywhere in the
+// home and runs the user's ssh, proxy and login commands; and the mount namespaces
 // for that need unprivileged user namespaces, which some systems forbid.
+//
+//go:embed tunctl.service
+var packagedUnit string
+
+// unitText is the unit's file for a program.
 func unitText(_ Part, program string) string {
-	return `[Unit]
-Description=tunctl agent: keeps tunnels to compute jobs
-StartLimitIntervalSec=300
-StartLimitBurst=10
-
-[Service]
-ExecStart=` + unitQuote(program) + ` agent run
-Restart=on-failure
-RestartSec=` + strconv.Itoa(int(RestartDelay.Seconds())) + `
-KillMode=mixed
-TimeoutStopSec=20
-UMask=0077
-LimitCORE=0
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-SystemCallArchitectures=native
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-
-[Install]
-WantedBy=default.target
-`
+	return strings.Replace(packagedUnit, `"/usr/bin/tunctl"`, unitQuote(program), 1)
 }
 
 // unitQuote writes a path for ExecStart=; see systemd.service(5), "Command lines".
