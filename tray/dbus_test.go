@@ -162,6 +162,16 @@ func newWatcher(t *testing.T, bus *bustest.Bus) *watcher {
 	return w
 }
 
+// startWithIcon runs a tray, and waits for its icon on the panel.
+func startWithIcon(t *testing.T) (*watcher, *process, string) {
+	t.Helper()
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	w.come()
+	p := startTray(t, bus.Address, "a")
+	return w, p, w.icon()
+}
+
 // come and leave are a panel's start and end.
 func (w *watcher) come() {
 	w.t.Helper()
@@ -180,13 +190,7 @@ func (w *watcher) leave() {
 // icon waits for an icon to register.
 func (w *watcher) icon() string {
 	w.t.Helper()
-	select {
-	case name := <-w.items:
-		return name
-	case <-time.After(patience):
-		w.t.Fatal("no icon came")
-		return ""
-	}
+	return wait.For(w.t, "an icon comes", w.items)
 }
 
 // layout is com.canonical.dbusmenu's form of an entry.
@@ -272,12 +276,8 @@ func (w *watcher) click(icon string, id int32) {
 	}
 }
 
-func TestEveryEntryWorksOverTheBus(t *testing.T) {
-	bus := bustest.Start(t)
-	w := newWatcher(t, bus)
-	w.come()
-	p := startTray(t, bus.Address, "a")
-	icon := w.icon()
+func TestPanelEntries(t *testing.T) {
+	w, p, icon := startWithIcon(t)
 	p.send(statuses["ready"])
 
 	ids := w.awaitDeep(icon, w.awaitEntry(icon, "Quit (jupyter stays connected)")) // the last one drawn
@@ -294,13 +294,13 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 		{session + "/Copy address", "copy " + whole},
 		{session + "/Show log", "terminal logs -f jupyter"},
 		{session + "/Start", "up jupyter"},
-		{session + "/Disconnect (the job keeps running)", "down jupyter false"},
-		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "down jupyter true"},
+		{session + "/Disconnect (the job keeps running)", "down jupyter"},
+		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "cancel jupyter"},
 		{"narval: connected/Log in…", "login narval"},
 		{"narval: connected/Log out", "logout narval"},
 		{"Dashboard", "dashboard"},
 		{"Edit config…", "edit "},
-		{"Help", "help"},
+		{"Help", "show "},
 	} {
 		id, ok := ids[c.entry]
 		if !ok {
@@ -316,13 +316,9 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 	}
 }
 
-func TestClicksArriveUnderLoad(t *testing.T) {
+func TestPanelClicksUnderLoad(t *testing.T) {
 	const sessions = 25
-	bus := bustest.Start(t)
-	w := newWatcher(t, bus)
-	w.come()
-	p := startTray(t, bus.Address, "a")
-	icon := w.icon()
+	w, p, icon := startWithIcon(t)
 	many := func(left time.Duration) view {
 		v := reached(nil)
 		end := func(j *api.Job) { j.End = time.Now().Add(left) } // the tray's clock is the real one
@@ -339,7 +335,7 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(label, "Other sessions/"), ":")
-		want = append(want, "down "+name+" false")
+		want = append(want, "down "+name)
 		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute + 25*time.Second)) // all titles change meanwhile
 		w.click(icon, id)
 	}
@@ -350,12 +346,8 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 	w.awaitEntry(icon, "s0: ready, 1 d 1 h 30 min left")
 }
 
-func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
-	bus := bustest.Start(t)
-	w := newWatcher(t, bus)
-	w.come()
-	p := startTray(t, bus.Address, "a")
-	icon := w.icon()
+func TestPanelChangesOfShape(t *testing.T) {
+	w, p, icon := startWithIcon(t)
 	for i := range 30 {
 		v := reached(narval(api.HostUp, ""))
 		for k := range i % 4 {
@@ -377,10 +369,10 @@ func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
 	w.awaitEntry(icon, "narval: not connected")
 	ids := w.awaitEntry(icon, "Quit")
 	w.click(icon, ids["Help"])
-	p.hears("help")
+	p.hears("show ")
 }
 
-func TestTheIconComesWithThePanelAndBackAfterRestarts(t *testing.T) {
+func TestPanelRestarts(t *testing.T) {
 	bus := bustest.Start(t)
 	w := newWatcher(t, bus)
 	p := startTray(t, bus.Address, "a")
@@ -402,7 +394,7 @@ func TestTheIconComesWithThePanelAndBackAfterRestarts(t *testing.T) {
 	}
 }
 
-func TestADyingBusEndsTheTrayWithoutAPanic(t *testing.T) {
+func TestPanelDyingBus(t *testing.T) {
 	for _, shown := range []bool{true, false} {
 		t.Run(fmt.Sprintf("icon shown %v", shown), func(t *testing.T) {
 			bus := bustest.Start(t)
@@ -423,7 +415,7 @@ func TestADyingBusEndsTheTrayWithoutAPanic(t *testing.T) {
 	}
 }
 
-func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
+func TestPanelContextEnd(t *testing.T) {
 	bus := bustest.Start(t)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
 	for i := range 20 { // the bus's end and the context's are seen in either order
@@ -446,14 +438,14 @@ func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
 	}
 }
 
-func TestWithoutASessionBusItSaysWhatToDo(t *testing.T) {
+func TestInstanceWithoutBus(t *testing.T) {
 	p := startTray(t, "unix:path="+filepath.Join(t.TempDir(), "none"), "a")
 	if code, last := p.ends(); code != 1 || !strings.Contains(last, "no desktop session") {
 		t.Errorf("it ended with %d: %s", code, last)
 	}
 }
 
-func TestOneTrayServesADesktop(t *testing.T) {
+func TestInstanceIsOne(t *testing.T) {
 	bus := bustest.Start(t)
 	w := newWatcher(t, bus)
 	w.come()

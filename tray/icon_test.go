@@ -31,7 +31,7 @@ func contrast(a, b color.NRGBA) float64 {
 	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
 }
 
-func TestTheIconsStandOutFromLightAndDarkPanels(t *testing.T) {
+func TestIconContrast(t *testing.T) {
 	for _, kind := range iconKinds {
 		for name, panel := range map[string]color.NRGBA{"white": {255, 255, 255, 255}, "dark": {30, 30, 30, 255}} {
 			if c := contrast(iconColours[kind], panel); c < 3 {
@@ -41,9 +41,9 @@ func TestTheIconsStandOutFromLightAndDarkPanels(t *testing.T) {
 	}
 }
 
-// TestTheIconsDifferWithoutColour compares the icons as outlines and as drawings in
+// TestIconOutlines compares the icons as outlines and as drawings in
 // one colour, at the smallest size.
-func TestTheIconsDifferWithoutColour(t *testing.T) {
+func TestIconOutlines(t *testing.T) {
 	grey := func(kind iconKind) []int {
 		img := drawIcon(kind, 16)
 		values := make([]int, 16*16)
@@ -72,7 +72,7 @@ func TestTheIconsDifferWithoutColour(t *testing.T) {
 	}
 }
 
-func TestThePanelsIconHasNoHalfTransparentPixel(t *testing.T) {
+func TestIconHardEdges(t *testing.T) {
 	for _, kind := range iconKinds {
 		img := drawIcon(kind, 64)
 		hardEdges(img)
@@ -84,7 +84,7 @@ func TestThePanelsIconHasNoHalfTransparentPixel(t *testing.T) {
 	}
 }
 
-func TestAWindowsIconHoldsItsPictures(t *testing.T) {
+func TestIconOfWindows(t *testing.T) {
 	sizes := []int{16, 32, 64}
 	data := ico(iconReady, sizes...)
 	le := binary.LittleEndian

@@ -54,9 +54,9 @@ func shifted(v view, by time.Duration) view {
 	return v
 }
 
-// TestEveryMenuOnARealPanel takes a picture of every menu with its first session's
+// TestMenuOnARealPanel takes a picture of every menu with its first session's
 // entries.
-func TestEveryMenuOnARealPanel(t *testing.T) {
+func TestMenuOnARealPanel(t *testing.T) {
 	forPictures(t)
 	for look, dark := range looks {
 		t.Run(look, func(t *testing.T) {
@@ -105,8 +105,8 @@ func picture(d *desktest.Desk, name string, m menu) {
 	d.Until(name, before)
 }
 
-// TestEveryNotificationOnARealDesktop takes a picture of every notification.
-func TestEveryNotificationOnARealDesktop(t *testing.T) {
+// TestNotificationOnARealDesktop takes a picture of every notification.
+func TestNotificationOnARealDesktop(t *testing.T) {
 	forPictures(t)
 	for look, dark := range looks {
 		for service, program := range map[string]string{"xfce": "/usr/lib/x86_64-linux-gnu/xfce4/notifyd/xfce4-notifyd", "dunst": "dunst"} {
@@ -159,8 +159,8 @@ var asked = map[string]api.Prompt{
 	"ban": {Host: "narval", Kind: api.PromptConfirm, Echo: true, Text: "narval may have banned this address after refused logins; another try can prolong that. Try anyway?"},
 }
 
-// TestEveryDialogOnARealDesktop takes a picture of every dialog.
-func TestEveryDialogOnARealDesktop(t *testing.T) {
+// TestPromptOnARealDesktop takes a picture of every dialog.
+func TestPromptOnARealDesktop(t *testing.T) {
 	forPictures(t)
 	for look, dark := range looks {
 		t.Run(look, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestEveryDialogOnARealDesktop(t *testing.T) {
 	}
 }
 
-// TestEveryPageOfTheTrayInARealBrowser takes pictures of the pages that the menu shows.
-func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
+// TestPageInARealBrowser takes pictures of the pages that the menu shows.
+func TestPageInARealBrowser(t *testing.T) {
 	forPictures(t)
 	real.Need(t, "browser")
 	o := Options{desk: &desk{show: func(_ context.Context, path string) error {
