@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
+	"tunctl/internal/dev/must"
 )
 
 // screen is a display in memory.
@@ -283,9 +284,7 @@ func TestController(t *testing.T) {
 		}
 	}))
 	t.Run("does what each entry says", play(func(t *testing.T, s *stage) {
-		if err := os.WriteFile(s.config, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(s.config, nil, 0o600))
 		v := statuses["several-ready"]
 		nb := session("nb", api.SessionDown)
 		nb.Recent = []api.Choices{{"gpus": "1", "hours": "8"}, {"hours": "8"}}

@@ -23,6 +23,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/wait"
 )
 
@@ -41,24 +42,16 @@ type process struct {
 func startTray(t *testing.T, address, instance string) *process {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "TUNCTL_TEST_TRAY="+instance, "DBUS_SESSION_BUS_ADDRESS="+address,
 		"GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+filepath.Join(t.TempDir(), "races") /* of the library with itself */, "XDG_RUNTIME_DIR="+t.TempDir())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	p := &process{t: t, cmd: cmd, in: in, lines: make(chan string, 256)}
 	read := make(chan struct{})
 	go func() {
@@ -80,9 +73,7 @@ func startTray(t *testing.T, address, instance string) *process {
 func (p *process) send(v view) {
 	p.t.Helper()
 	line, err := json.Marshal(api.Event{Type: api.EventStatus, Status: &v.Status})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	if _, err := fmt.Fprintf(p.in, "%s\n", line); err != nil {
 		p.t.Fatal(err)
 	}
@@ -151,9 +142,7 @@ func (w *watcher) RegisterStatusNotifierItem(_ string, sender dbus.Sender) *dbus
 func newWatcher(t *testing.T, bus *bustest.Bus) *watcher {
 	t.Helper()
 	w := &watcher{t: t, conn: bus.Connect(t), items: make(chan string, 16)}
-	if err := w.conn.Export(w, watcherPath, watcherName); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.conn.Export(w, watcherPath, watcherName))
 	if _, err := prop.Export(w.conn, watcherPath, prop.Map{watcherName: {
 		"IsStatusNotifierHostRegistered": {Value: true},
 	}}); err != nil {
@@ -207,9 +196,7 @@ func (w *watcher) entries(icon string) (text string, ids map[string]int32) {
 	var revision uint32
 	var root layout
 	for range 2 { // the library's first answer is one level deep
-		if err := menu.Call("com.canonical.dbusmenu.GetLayout", 0, int32(0), int32(-1), []string{}).Store(&revision, &root); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, menu.Call("com.canonical.dbusmenu.GetLayout", 0, int32(0), int32(-1), []string{}).Store(&revision, &root))
 	}
 	var b strings.Builder
 	ids = map[string]int32{}
@@ -217,9 +204,7 @@ func (w *watcher) entries(icon string) (text string, ids map[string]int32) {
 	walk = func(l layout, path, indent string) {
 		for _, v := range l.Children {
 			var child layout
-			if err := dbus.Store([]any{v.Value()}, &child); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, dbus.Store([]any{v.Value()}, &child))
 			label, _ := child.Properties["label"].Value().(string)
 			state := ""
 			if on, ok := child.Properties["enabled"].Value().(bool); ok && !on {
@@ -271,9 +256,7 @@ func (w *watcher) click(icon string, id int32) {
 	w.t.Helper()
 	err := w.conn.Object(icon, "/StatusNotifierItem/menu").Call("com.canonical.dbusmenu.Event", 0,
 		id, "clicked", dbus.MakeVariant(int32(0)), uint32(0)).Err
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 func TestPanelEntries(t *testing.T) {
@@ -386,9 +369,7 @@ func TestPanelRestarts(t *testing.T) {
 		w.awaitEntry(icon, "Open my notebook")
 		w.leave()
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if code, last := p.ends(); code != 0 {
 		t.Errorf("told to end, it ended with %d: %s", code, last)
 	}
@@ -421,9 +402,7 @@ func TestPanelContextEnd(t *testing.T) {
 	for i := range 20 { // the bus's end and the context's are seen in either order
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := acquireInstance(ctx, fmt.Sprint("a", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		told := make(chan struct{})
 		done := make(chan error, 1)
 		go func() {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 var iconKinds = []iconKind{iconIdle, iconCharged, iconWorking, iconReady, iconNeedsYou, iconTrouble}
@@ -95,9 +97,7 @@ func TestIconOfWindows(t *testing.T) {
 		e := data[6+16*i:]
 		length, offset := le.Uint32(e[8:]), le.Uint32(e[12:])
 		img, err := png.Decode(bytes.NewReader(data[offset : offset+length]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if int(e[0]) != size || img.Bounds() != image.Rect(0, 0, size, size) {
 			t.Errorf("picture %d is %v and said to be %d wide, want %d", i, img.Bounds(), e[0], size)
 		}
@@ -126,9 +126,7 @@ func TestIconSheet(t *testing.T) {
 			x += size + 8
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "icons.png"), pngOf(sheet), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "icons.png"), pngOf(sheet), 0o644))
 }
 
 // paste draws img over sheet at x, y.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the menus under testdata")
@@ -166,14 +167,10 @@ func TestMenu(t *testing.T) {
 			got := render(menuFor(v))
 			path := filepath.Join("testdata", "menus", name+".txt")
 			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got != string(want) {
 				t.Errorf("the menu is\n%s\nwant\n%s", got, want)
 			}

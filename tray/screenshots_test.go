@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/real"
 )
 
@@ -116,9 +117,7 @@ func TestNotificationOnARealDesktop(t *testing.T) {
 				d.StartService("org.freedesktop.Notifications", program)
 				t.Setenv("DBUS_SESSION_BUS_ADDRESS", d.Bus.Address)
 				notifier, err := desktop.NewNotifier(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				defer notifier.Close()
 				o := Options{Login: func(context.Context, string) error { return nil }}
 				c := newController(o, nil, nil)
@@ -128,14 +127,10 @@ func TestNotificationOnARealDesktop(t *testing.T) {
 					before := d.Pixels()
 					n.kind = "picture" // so that it has a tag
 					c.announce(n)
-					if err := (<-c.outbox)(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, (<-c.outbox)(t.Context()))
 					d.Picture("notification-"+name+"-"+service+"-"+look, before)
 					c.withdraw(n.tag())
-					if err := (<-c.outbox)(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, (<-c.outbox)(t.Context()))
 					d.Until(name, before)
 				}
 			})
@@ -199,8 +194,6 @@ func TestPageInARealBrowser(t *testing.T) {
 	failed := statuses["failed"].Status.Sessions[0]
 	failed.Hint = "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log"
 	for _, show := range []func(context.Context) error{c.showFile("help.html", helpPage), c.showPage(troublePage(failed, noon))} {
-		if err := show(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, show(t.Context()))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/must"
 )
 
 func TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved(t *testing.T) {
@@ -15,13 +17,9 @@ func TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved(t *testing.T) {
 		"removed":  Remove,
 	} {
 		path := filepath.Join(t.TempDir(), "agent.json")
-		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("old"), 0o600))
 		reader, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		time.AfterFunc(50*time.Millisecond, func() { _ = reader.Close() })
 		if err := change(path); err != nil {
 			t.Errorf("%s: %v", name, err)

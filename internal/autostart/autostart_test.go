@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 )
 
@@ -30,9 +31,9 @@ func newPlace(t *testing.T, system string) *place {
 		configDir: filepath.Join(root, "home", ".config"), runtimeDir: filepath.Join(root, "run"), homeDir: filepath.Join(root, "home"),
 	}}
 	for _, dir := range []string{p.configDir, p.runtimeDir, filepath.Dir(p.program)} {
-		mustDo(t, os.MkdirAll(dir, 0o755))
+		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
-	mustDo(t, os.WriteFile(p.program, []byte("#!/bin/sh\n"), 0o755))
+	must.Do(t, os.WriteFile(p.program, []byte("#!/bin/sh\n"), 0o755))
 	p.run = func(_ context.Context, name string, args ...string) ([]byte, error) {
 		call := strings.Join(append([]string{name}, args...), " ")
 		p.calls = append(p.calls, call)
@@ -52,15 +53,15 @@ func newPlace(t *testing.T, system string) *place {
 
 func (p *place) withSystemd(t *testing.T) *place {
 	t.Helper()
-	mustDo(t, os.MkdirAll(filepath.Join(p.runtimeDir, "systemd"), 0o755))
-	mustDo(t, os.WriteFile(filepath.Join(p.runtimeDir, "systemd", "private"), nil, 0o600))
+	must.Do(t, os.MkdirAll(filepath.Join(p.runtimeDir, "systemd"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(p.runtimeDir, "systemd", "private"), nil, 0o600))
 	return p
 }
 
 func (p *place) autostart(t *testing.T) *Autostart {
 	t.Helper()
 	a, err := newFor(p.machine)
-	mustDo(t, err)
+	must.Do(t, err)
 	return a
 }
 
@@ -68,7 +69,7 @@ func (p *place) autostart(t *testing.T) *Autostart {
 func (p *place) files(t *testing.T) []string {
 	t.Helper()
 	list := []string{}
-	mustDo(t, filepath.WalkDir(p.homeDir, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(p.homeDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			rel, _ := filepath.Rel(p.homeDir, path)
 			list = append(list, filepath.ToSlash(rel))
@@ -78,24 +79,17 @@ func (p *place) files(t *testing.T) []string {
 	return list
 }
 
-func mustDo(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func contents(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	mustDo(t, err)
+	must.Do(t, err)
 	return string(text)
 }
 
 func status(t *testing.T, a *Autostart) State {
 	t.Helper()
 	s, err := a.Status(t.Context())
-	mustDo(t, err)
+	must.Do(t, err)
 	return s
 }
 
@@ -127,7 +121,7 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 				t.Errorf("before: %+v, want two parts that are off", s)
 			}
 			for range 2 { // the second time changes nothing
-				mustDo(t, a.On(t.Context()))
+				must.Do(t, a.On(t.Context()))
 				if got := p.files(t); !reflect.DeepEqual(got, tt.want) {
 					t.Errorf("on left %q, want %q", got, tt.want)
 				}
@@ -141,8 +135,8 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 					t.Errorf("%s starts %q, want %q", e.Path, e.Program, p.program)
 				}
 			}
-			mustDo(t, a.Off(t.Context()))
-			mustDo(t, a.Off(t.Context()))
+			must.Do(t, a.Off(t.Context()))
+			must.Do(t, a.Off(t.Context()))
 			if got := p.files(t); len(got) != 0 {
 				t.Errorf("off left %q", got)
 			}
@@ -155,20 +149,20 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 
 func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
 	p := newPlace(t, "darwin")
-	mustDo(t, p.autostart(t).On(t.Context()))
+	must.Do(t, p.autostart(t).On(t.Context()))
 	p.noTray = true
 	a := p.autostart(t)
 	if s := status(t, a); len(s.Entries) != 2 || !s.Entries[1].Stale {
 		t.Errorf("a tray that launchd would start for ever: %+v", s)
 	}
-	mustDo(t, a.Follow(t.Context()))
+	must.Do(t, a.Follow(t.Context()))
 	if got, want := p.files(t), []string{"Library/LaunchAgents/tunctl.agent.plist"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("left %q, want %q", got, want)
 	}
 	if s := status(t, a); !s.On || len(s.Entries) != 1 {
 		t.Errorf("%+v, want the agent alone, which is on", s)
 	}
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	if s := status(t, a); s.On {
 		t.Errorf("after off: %+v", s)
 	}
@@ -176,9 +170,9 @@ func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
 
 func TestATrayOfAnotherBuildStays(t *testing.T) {
 	p := newPlace(t, "darwin")
-	mustDo(t, p.autostart(t).On(t.Context()))
+	must.Do(t, p.autostart(t).On(t.Context()))
 	p.noTray, p.program = true, filepath.Join(p.homeDir, "..", "tunctl")
-	mustDo(t, p.autostart(t).Follow(t.Context()))
+	must.Do(t, p.autostart(t).Follow(t.Context()))
 	if got := p.files(t); len(got) != 2 {
 		t.Errorf("left %q", got)
 	}
@@ -198,8 +192,8 @@ func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T
 func TestOffLeavesARunningAgentAlone(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.On(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	for _, call := range p.calls {
 		if strings.Contains(call, "stop") || strings.Contains(call, "--now") || strings.Contains(call, "restart") {
 			t.Errorf("%q would end the tunnels", call)
@@ -210,9 +204,9 @@ func TestOffLeavesARunningAgentAlone(t *testing.T) {
 func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	p.withSystemd(t)
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	if exists(filepath.Join(p.configDir, "autostart", "tunctl-agent.desktop")) {
 		t.Error("the agent would be started twice")
 	}
@@ -224,11 +218,11 @@ func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
 func TestOthersFilesStay(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
 	other := filepath.Join(p.configDir, "autostart", "other.desktop")
-	mustDo(t, os.MkdirAll(filepath.Dir(other), 0o755))
-	mustDo(t, os.WriteFile(other, []byte("x"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Dir(other), 0o755))
+	must.Do(t, os.WriteFile(other, []byte("x"), 0o644))
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.On(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	if got := p.files(t); !reflect.DeepEqual(got, []string{".config/autostart/other.desktop"}) {
 		t.Errorf("left: %q", got)
 	}
@@ -238,18 +232,18 @@ func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
 	for _, system := range []string{"linux", "darwin"} {
 		t.Run(system, func(t *testing.T) {
 			p := newPlace(t, system)
-			mustDo(t, p.autostart(t).On(t.Context()))
+			must.Do(t, p.autostart(t).On(t.Context()))
 			old := p.program
 			p.program = filepath.Join(filepath.Dir(old), "new place", "tunctl")
 			second := p.autostart(t)
 
-			mustDo(t, second.Follow(t.Context()))
+			must.Do(t, second.Follow(t.Context()))
 			s := status(t, second)
 			if s.On || !s.Entries[0].Stale || s.Entries[0].Program != old {
 				t.Errorf("a second copy took over: %+v", s)
 			}
-			mustDo(t, os.Remove(old))
-			mustDo(t, second.Follow(t.Context()))
+			must.Do(t, os.Remove(old))
+			must.Do(t, second.Follow(t.Context()))
 			if s := status(t, second); !s.On || s.Entries[0].Program != p.program {
 				t.Errorf("the entries did not follow: %+v", s)
 			}
@@ -274,15 +268,15 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 	} {
 		p := tt.place(t)
 		a := p.autostart(t)
-		mustDo(t, a.On(t.Context()))
+		must.Do(t, a.On(t.Context()))
 		path := filepath.Join(p.homeDir, tt.file)
 		text := contents(t, path)
 		if err := a.StartAgent(t.Context()); (err == nil) != (p.system == "linux") {
 			t.Errorf("the agent of an entry of ours: %v", err)
 		}
 		changed := strings.Replace(text, tt.ours, tt.changed, 1)
-		mustDo(t, os.WriteFile(path, []byte(changed), 0o644))
-		mustDo(t, a.Follow(t.Context()))
+		must.Do(t, os.WriteFile(path, []byte(changed), 0o644))
+		must.Do(t, a.Follow(t.Context()))
 		if got := contents(t, path); got != changed {
 			t.Errorf("%q became\n%s", tt.changed, got)
 		}
@@ -295,17 +289,17 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	path := filepath.Join(p.configDir, "autostart", "tunctl-tray.desktop")
 	for _, line := range []string{"Hidden=true\n", "X-GNOME-Autostart-enabled=false\n"} {
 		text := strings.Replace(desktopText(Tray, p.program), "X-GNOME-Autostart-enabled=true\n", line, 1)
-		mustDo(t, os.WriteFile(path, []byte(text), 0o644))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		s := status(t, a)
 		if e := s.Entries[1]; s.On || !e.Installed || e.Enabled {
 			t.Errorf("with %q: %+v", line, s)
 		}
 	}
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	if s := status(t, a); !s.On {
 		t.Errorf("on did not switch it on again: %+v", s)
 	}
@@ -384,7 +378,7 @@ func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
 		if alone, err := a.Unsupervised(t.Context()); alone || err != nil {
 			t.Errorf("%s, off: %v, %v", name, alone, err)
 		}
-		mustDo(t, a.On(t.Context()))
+		must.Do(t, a.On(t.Context()))
 		if alone, err := a.Unsupervised(t.Context()); alone != tt.want || err != nil {
 			t.Errorf("%s, on: %v, %v", name, alone, err)
 		}
@@ -394,7 +388,7 @@ func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
 func TestNew(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	a, err := New(false)
-	mustDo(t, err)
+	must.Do(t, err)
 	if self, _ := os.Executable(); a.program != self || status(t, a).On {
 		t.Errorf("%q starts at login: %+v", a.program, status(t, a))
 	}
@@ -407,11 +401,11 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	verify := testprogram.Need(t, "systemd-analyze")
 	for _, name := range []string{"plain", "my tools", "100%", "ü", "a$HOME"} {
 		dir := filepath.Join(t.TempDir(), name)
-		mustDo(t, os.MkdirAll(dir, 0o755))
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		program := filepath.Join(dir, "tunctl")
-		mustDo(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+		must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
 		path := filepath.Join(dir, unitName)
-		mustDo(t, os.WriteFile(path, []byte(unitText(Agent, program)), 0o644))
+		must.Do(t, os.WriteFile(path, []byte(unitText(Agent, program)), 0o644))
 		cmd := exec.CommandContext(t.Context(), verify, "verify", "--user", "--man=no", path)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
 		// It also names flaws of the system's own units; ours are those of this path.
@@ -426,8 +420,8 @@ func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
 	systemctl := testprogram.Need(t, "systemctl")
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc", "systemd", "user")
-	mustDo(t, os.MkdirAll(dir, 0o755))
-	mustDo(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText(Agent, "/usr/bin/tunctl")), 0o644))
+	must.Do(t, os.MkdirAll(dir, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText(Agent, "/usr/bin/tunctl")), 0o644))
 	out, err := exec.CommandContext(t.Context(), systemctl, "--root="+root, "--global", "enable", unitName).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -442,7 +436,7 @@ func TestTheDesktopAcceptsTheEntries(t *testing.T) {
 	for _, part := range []Part{Agent, Tray} {
 		for _, program := range oddPaths {
 			path := filepath.Join(t.TempDir(), "tunctl.desktop")
-			mustDo(t, os.WriteFile(path, []byte(desktopText(part, program)), 0o644))
+			must.Do(t, os.WriteFile(path, []byte(desktopText(part, program)), 0o644))
 			if out, err := exec.CommandContext(t.Context(), validate, path).CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%s as %q: %v: %s", part, program, err, out)
 			}

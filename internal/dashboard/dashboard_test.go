@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 )
 
@@ -85,9 +86,7 @@ func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
 	}}
 	s, _ := serveWith(t, Options{Client: client.New(home.In(t.TempDir())), Desktop: action.Desktop{Open: o.open}})
 	s.arriveFor = time.Millisecond
-	if err := s.OpenPage(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.OpenPage(t.Context()))
 	if len(o.links) != 2 || !strings.HasPrefix(o.links[1], "http://127.0.0.1:") || strings.Contains(o.links[1], ":"+s.port+"/") {
 		t.Fatalf("opened %q", o.links)
 	}
@@ -112,9 +111,7 @@ func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
 				t.Errorf("a page elsewhere: %d", status)
 			}
 		})
-		if err := foreign.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, foreign.Close())
 		t.Run("after "+address, func(t *testing.T) {
 			s, _ := serveWith(t, Options{Paths: paths})
 			if want := fmt.Sprintf("http://127.0.0.1:%d/", paths.DashboardPort()); s.Bookmark() != want {
@@ -176,9 +173,7 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if t.Logf("the page weighs %d bytes", weight); weight > maxWeight {
 		t.Errorf("the page weighs %d bytes, more than %d", weight, maxWeight)
 	}

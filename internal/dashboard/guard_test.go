@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/client"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 )
 
@@ -27,9 +28,7 @@ func serveWith(t *testing.T, o Options) (*Server, string) {
 		o.Paths = home.In(t.TempDir())
 	}
 	s, err := Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
@@ -64,9 +63,7 @@ var onLoopback = &http.Client{
 func fetch(t *testing.T, host, method, path, body string, other map[string]string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	req.Header.Set("Sec-Fetch-Site", "same-origin")
 	if method == http.MethodPost {
 		req.Header.Set("Origin", "http://"+host)
@@ -82,14 +79,10 @@ func fetch(t *testing.T, host, method, path, body string, other map[string]strin
 		}
 	}
 	res, err := onLoopback.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return res.StatusCode, res.Header, string(text)
 }
 
@@ -103,15 +96,11 @@ func enterAs(t *testing.T, link string) (int, string) {
 func enterAt(t *testing.T, host, once string) (int, string) {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"once": once})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	status, _, text := fetch(t, host, http.MethodPost, enterPath, string(body), nil)
 	var res struct{ Bearer string }
 	if status == http.StatusOK {
-		if err := json.NewDecoder(bytes.NewBufferString(text)).Decode(&res); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewDecoder(bytes.NewBufferString(text)).Decode(&res))
 	}
 	return status, res.Bearer
 }

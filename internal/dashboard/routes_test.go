@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 	"tunctl/internal/localsocket"
 )
@@ -21,13 +22,9 @@ import (
 func agentWith(t *testing.T, routes http.Handler) *client.Client {
 	t.Helper()
 	paths := home.In(t.TempDir())
-	if err := os.MkdirAll(filepath.Dir(paths.Socket), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(paths.Socket), 0o700))
 	l, err := localsocket.Listen(t.Context(), paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	srv := &http.Server{Handler: routes}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()

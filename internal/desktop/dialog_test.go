@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 )
 
@@ -24,9 +25,7 @@ func dialogEnv(t *testing.T, programs map[string]string) (dir string) {
 	}
 	dir = t.TempDir()
 	for name, script := range programs {
-		if err := testprogram.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, testprogram.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n")))
 	}
 	setenv(t, environment{"DISPLAY": ":0", "PATH": dir})
 	return dir

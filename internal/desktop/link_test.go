@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 // ask makes one request to the link, without following where it leads.
@@ -11,16 +13,12 @@ func ask(t *testing.T, l *link, method, path, host string) (status int, header h
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:"+l.port+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if host != "" {
 		req.Host = host
 	}
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = resp.Body.Close()
 	return resp.StatusCode, resp.Header
 }
@@ -28,9 +26,7 @@ func ask(t *testing.T, l *link, method, path, host string) (status int, header h
 func testLink(t *testing.T) *link {
 	t.Helper()
 	l, err := newLink(t.Context(), secretPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(l.close)
 	return l
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/wait"
 
 	"go.uber.org/goleak"
@@ -95,12 +96,8 @@ func report(seen map[string]any) {
 func reported(t *testing.T, path string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var seen map[string]any
-	if err := json.Unmarshal(text, &seen); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &seen))
 	return seen
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/wait"
 )
 
@@ -53,9 +54,7 @@ func startService(t *testing.T, able ...string) (*notificationService, *dbus.Con
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
 	conn := bus.Connect(t)
 	s := &notificationService{able: able, shown: make(chan shownNote, 1), closed: make(chan uint32, 1)}
-	if err := conn.Export(s, notifyPath, notifyName); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Export(s, notifyPath, notifyName))
 	if _, err := conn.RequestName(notifyName, dbus.NameFlagDoNotQueue); err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +64,7 @@ func startService(t *testing.T, able ...string) (*notificationService, *dbus.Con
 func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
 	service, conn := startService(t, "actions", "body", "body-markup")
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer n.Close()
 	for _, pressed := range []int{0, 2, 4} { // the note itself, its first button, its second
 		done := make(chan string, 1)
@@ -75,16 +72,12 @@ func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
 			{"Open", func() { done <- "open" }},
 			{"Log", func() { done <- "log" }},
 		}}
-		if err := n.Notify(t.Context(), note); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), note))
 		got := <-service.shown
 		if got.title != note.Title || got.body != "a &lt; b" || got.urgency != 2 || len(got.actions) != 6 || !showsIcon(got.icon) {
 			t.Fatalf("the desktop was asked to show %q: %q, with %q", got.title, got.body, got.actions)
 		}
-		if err := conn.Emit(notifyPath, notifyName+".ActionInvoked", uint32(7), got.actions[pressed]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Emit(notifyPath, notifyName+".ActionInvoked", uint32(7), got.actions[pressed]))
 		want := map[int]string{0: "open", 2: "open", 4: "log"}[pressed]
 		select {
 		case chosen := <-done:
@@ -110,13 +103,9 @@ func showsIcon(hint dbus.Variant) bool {
 func TestAnActionHasOneLabelledButton(t *testing.T) {
 	service, _ := startService(t, "actions")
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer n.Close()
-	if err := n.Notify(t.Context(), Note{Title: "jupyter has ended", Actions: []Action{{"Show log", func() {}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Notify(t.Context(), Note{Title: "jupyter has ended", Actions: []Action{{"Show log", func() {}}}}))
 	labels := map[string]int{}
 	for i, text := range (<-service.shown).actions {
 		if i%2 == 1 && text != "" {
@@ -131,14 +120,10 @@ func TestAnActionHasOneLabelledButton(t *testing.T) {
 func TestAReplacedNoteLeavesNothingBehind(t *testing.T) {
 	service, _ := startService(t, "actions")
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer n.Close()
 	for _, actions := range [][]Action{{{"Open", func() {}}}, {{"Open", func() {}}}, nil} {
-		if err := n.Notify(t.Context(), Note{Tag: "ready:jupyter", Title: "x", Actions: actions}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), Note{Tag: "ready:jupyter", Title: "x", Actions: actions}))
 		<-service.shown
 		if len(n.shown) != len(actions) || len(n.ids) != len(actions) {
 			t.Errorf("with %d actions, those of %d notes are kept for %d ids", len(actions), len(n.shown), len(n.ids))
@@ -151,13 +136,9 @@ func TestAnothersNoteDoesNothingHere(t *testing.T) {
 	notifiers, keys := make([]*Notifier, 2), make([]string, 2)
 	for i := range notifiers {
 		n, err := NewNotifier(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer n.Close()
-		if err := n.Notify(t.Context(), Note{Title: "x", Actions: []Action{{"Open", func() {}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), Note{Title: "x", Actions: []Action{{"Open", func() {}}}}))
 		notifiers[i], keys[i] = n, (<-service.shown).actions[2]
 	}
 	if _, ours := notifiers[1].remove(8, keys[0]); ours {
@@ -171,13 +152,9 @@ func TestAnothersNoteDoesNothingHere(t *testing.T) {
 func TestWithoutButtonsANotificationIsStillShown(t *testing.T) {
 	service, _ := startService(t, "body")
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer n.Close()
-	if err := n.Notify(t.Context(), Note{Title: "t", Body: "a < b", Actions: []Action{{"Open", func() {}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Notify(t.Context(), Note{Title: "t", Body: "a < b", Actions: []Action{{"Open", func() {}}}}))
 	if got := <-service.shown; got.body != "a < b" || len(got.actions) != 0 {
 		t.Errorf("the desktop was asked to show %+v, want plain text without buttons", got)
 	}
@@ -186,9 +163,7 @@ func TestWithoutButtonsANotificationIsStillShown(t *testing.T) {
 func TestNoNotificationServiceIsSaid(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bustest.Start(t).Address)
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer n.Close()
 	if err := n.Notify(t.Context(), Note{Title: "t"}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
@@ -220,14 +195,10 @@ func TestAMuteSessionBusIsLeft(t *testing.T) {
 func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
 	service, conn := startService(t, "body")
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer n.Close()
 	show := func(tag string) shownNote {
-		if err := n.Notify(t.Context(), Note{Tag: tag, Title: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), Note{Tag: tag, Title: "x"}))
 		return <-service.shown
 	}
 	if got := show("link:jupyter").replaces; got != 0 {
@@ -239,15 +210,11 @@ func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
 	if got := show("").replaces; got != 0 {
 		t.Errorf("one without a tag replaces %d", got)
 	}
-	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Withdraw(t.Context(), "link:jupyter"))
 	if got := <-service.closed; got != 7 {
 		t.Errorf("%d was closed", got)
 	}
-	if err := conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)))
 	wait.Until(t, "a closed note is forgotten", func() bool { return n.tagged("link:jupyter") == 0 })
 	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil || len(service.closed) != 0 {
 		t.Errorf("withdrawn twice: %v", err)

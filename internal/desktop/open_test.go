@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/dev/wait"
 )
@@ -26,9 +27,7 @@ func standIn(t *testing.T, role string) (env environment, reportPath string) {
 		t.Skip("BROWSER is a colon-separated list, which a Windows path breaks")
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reportPath = filepath.Join(t.TempDir(), "report.json")
 	env = environment{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": "", "GORACE": "atexit_sleep_ms=0"}
 	setenv(t, env)
@@ -40,9 +39,7 @@ func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
 	// The stand-in reports after its answer, so wait for its end as well: it
 	// holds a connection until then.
 	finish := linger(t)
-	if err := openPage(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openPage(t.Context(), secretPage))
 	finish()
 	seen := reported(t, path)
 	if seen["location"] != secretPage || seen["status"] != float64(303) {
@@ -59,16 +56,12 @@ func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
 func linger(t *testing.T) (finish func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	t.Setenv("STAND_IN_LINGER", listener.Addr().String())
 	return func() {
 		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = conn.(*net.TCPConn).CloseWrite()
 		_, _ = io.ReadAll(conn) // until the stand-in is gone
 		_ = conn.Close()
@@ -78,23 +71,17 @@ func linger(t *testing.T) (finish func()) {
 func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
 	standIn(t, "browser")
 	finish := linger(t)
-	if err := openPage(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openPage(t.Context(), secretPage))
 	finish() // only now may the browser end
 }
 
 func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 	env, path := standIn(t, "browser")
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")))
 	t.Setenv("BROWSER", "/nonexistent/browser:"+script+":"+env["BROWSER"]+" --tab %s")
 	finish := linger(t)
-	if err := openPage(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openPage(t.Context(), secretPage))
 	finish()
 	if args := reported(t, path)["args"].([]any); args[1] != "--tab" {
 		t.Errorf("the chosen browser was started as %q, want its --tab kept", args)
@@ -170,14 +157,10 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
 	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + ".new && mv " + seen + ".new " + seen + "\n"
-	if err := testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)))
 	setenv(t, environment{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"})
 	err := openLink(t.Context(), "vnc://localhost:5901/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got []byte
 	wait.Until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
 		got, err = os.ReadFile(seen)

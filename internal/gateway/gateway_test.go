@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/wait"
 )
@@ -44,9 +45,7 @@ func (f *fakeHost) OpenChannel(ctx context.Context, kind string, payload []byte)
 func key(t testing.TB) ssh.Signer {
 	t.Helper()
 	k, err := HostKey(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return k
 }
 
@@ -115,9 +114,7 @@ func command(t *testing.T) func(ssh.NewChannel) {
 func TestACommandsInputOutputAndStatusPass(t *testing.T) {
 	c := newClient(t, newFakeHost(t, command(t)))
 	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	input := bytes.Repeat([]byte("0123456789"), 500_000) // more than two windows
 	var out, aside bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = bytes.NewReader(input), &out, &aside
@@ -149,17 +146,11 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 	f.gate = make(chan struct{})
 	c := newClient(t, f)
 	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	aside, err := s.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stdin, err := s.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	started := make(chan error, 1)
 	go func() { started <- s.Start("cat") }()
 	text := make([]byte, len("tunctl: waiting"))
@@ -167,9 +158,7 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 		t.Fatalf("told %q, %v", text, err)
 	}
 	close(f.gate)
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-started)
 	go func() { _, _ = io.Copy(io.Discard, aside) }()
 	_ = stdin.Close()
 	if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); !ok || exit.ExitStatus() != 7 {
@@ -188,9 +177,7 @@ func TestANoticeIsToldBesideTheFirstCommandsOutput(t *testing.T) {
 	})
 	for _, want := range []string{"tunctl: the node has no python3\r\n", ""} {
 		s, err := c.NewSession()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var out, aside bytes.Buffer
 		s.Stdin, s.Stdout, s.Stderr = strings.NewReader("data"), &out, &aside
 		_ = s.Run("cat") // it exits with 7
@@ -238,9 +225,7 @@ func TestWhyASessionWasLostIsTold(t *testing.T) {
 		}
 	}), errors.New("job 7 has ended")})
 	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out, aside bytes.Buffer
 	s.Stdout, s.Stderr = &out, &aside
 	if _, ok := errors.AsType[*ssh.ExitMissingError](s.Run("sleep 600")); !ok || out.String() != "some" || aside.String() != "tunctl: error: job 7 has ended\r\n" {
@@ -287,9 +272,7 @@ func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
 func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
 	c := newClient(t, newFakeHost(t, command(t)))
 	ch, requests, err := c.OpenChannel("session", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	go ssh.DiscardRequests(requests)
 	for kind := range refusedRequests {
 		if ok, err := ch.SendRequest(kind, true, nil); ok || err != nil {
@@ -313,9 +296,7 @@ func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
 	})
 	c := newClient(t, f)
 	ch, requests, err := c.OpenChannel("session", nil) // and nobody reads its requests
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/must"
 )
 
 func TestTunctlHomeMovesEverything(t *testing.T) {
@@ -16,9 +18,7 @@ func TestTunctlHomeMovesEverything(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
 	p, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, path := range []string{p.Config, p.State, p.StateFile(), p.Log(), p.Lock(), p.DashboardLock()} {
 		if !strings.HasPrefix(path, dir+string(filepath.Separator)) {
 			t.Errorf("%q lies outside TUNCTL_HOME %q", path, dir)
@@ -40,9 +40,7 @@ func TestTunctlConfigNamesTheFile(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	t.Setenv("TUNCTL_CONFIG", "elsewhere.toml")
 	p, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if p.Config != "elsewhere.toml" {
 		t.Errorf("config = %q", p.Config)
 	}
@@ -57,9 +55,7 @@ func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
 	t.Setenv("TUNCTL_HOME", long)
 	p, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(p.Socket) > maxSocketPath {
 		t.Errorf("socket path %q has %d bytes", p.Socket, len(p.Socket))
 	}
@@ -93,16 +89,10 @@ func TestMakePrivateClosesAnOpenFolder(t *testing.T) {
 		t.Skip("ACLs guard the folder on Windows")
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := MakePrivate(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
+	must.Do(t, MakePrivate(dir))
 	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if perm := info.Mode().Perm(); perm != 0o700 {
 		t.Errorf("mode = %o", perm)
 	}

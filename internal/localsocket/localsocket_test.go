@@ -13,15 +13,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/must"
 )
 
 // socketPath is short enough for a unix socket.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tunctl-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "run", "agent.sock")
 }
@@ -29,9 +29,7 @@ func socketPath(t *testing.T) string {
 func listen(t *testing.T, path string) *Listener {
 	t.Helper()
 	l, err := Listen(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -39,9 +37,7 @@ func listen(t *testing.T, path string) *Listener {
 func mustDial(t *testing.T, path string) Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -53,9 +49,7 @@ func pair(t *testing.T) (client Conn, server net.Conn) {
 	l := listen(t, path)
 	client = mustDial(t, path)
 	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return client, server
 }
@@ -101,16 +95,12 @@ func TestWhatWasSentBeforeACloseArrives(t *testing.T) {
 
 func TestAReadEndsAtItsDeadlineAndTheConnectionStays(t *testing.T) {
 	client, server := pair(t)
-	if err := client.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.SetReadDeadline(time.Now().Add(10*time.Millisecond)))
 	_, err := client.Read(make([]byte, 1))
 	if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("err = %v", err)
 	}
-	if err := client.SetReadDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.SetReadDeadline(time.Time{}))
 	go func() { _, _ = server.Write([]byte("x")) }()
 	if n, err := client.Read(make([]byte, 1)); n != 1 {
 		t.Errorf("%d, %v", n, err)
@@ -148,9 +138,7 @@ func TestACloseEndsAReadAndAnAccept(t *testing.T) {
 
 func TestWithoutAListenerADialSaysSo(t *testing.T) {
 	path := socketPath(t)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	_, err := Dial(t.Context(), path)
 	if op, ok := errors.AsType[*net.OpError](err); !NobodyListens(err) || !ok || op.Op != "dial" {
 		t.Errorf("err = %v", err)
@@ -162,9 +150,7 @@ func TestAListenerReplacesOneWhoseClientsAreStillThere(t *testing.T) {
 	l := listen(t, path)
 	old := mustDial(t, path)
 	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, _ = l.Close(), accepted.Close()
 	l = listen(t, path)
 	go func() {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 func TestProcSocketsAreRead(t *testing.T) {
@@ -35,20 +37,14 @@ func binaryIsBig() bool {
 
 func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		c, err := d.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		accepted, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := CheckConn(accepted); err != nil {
 			t.Errorf("from %s: %v", from, err)
 		}
@@ -77,9 +73,7 @@ func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
 
 func TestAListenerIsNotTakenForAConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	ours := l.Addr().(*net.TCPAddr).AddrPort()
 	if s, err := querySocket(ours, netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
@@ -113,9 +107,7 @@ func TestASocketCountsByItsOwner(t *testing.T) {
 
 func TestTheHolderOfAPortIsNamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	if got, want := HolderOf(l.Addr().(*net.TCPAddr).Port), fmt.Sprintf("(pid %d)", os.Getpid()); !strings.HasSuffix(got, want) {
 		t.Errorf("%q, want a name and %s", got, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/ptytest"
 )
 
@@ -107,16 +108,12 @@ func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
 
 func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = master.Close() }()
 	defer func() { _ = tty.Close() }()
 	echoes := func() bool {
 		mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return mode.Lflag&unix.ECHO != 0
 	}
 	screen := func(want string) { // reads what is shown until it is all there

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/must"
 )
 
 func f(v float64) *float64 { return &v }
@@ -132,12 +133,8 @@ func newNode(t *testing.T) node {
 func (n node) write(path, text string) {
 	n.t.Helper()
 	path = filepath.Join(n.dir, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(n.t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // measure runs the program once as a node runs it that has these files.
@@ -150,9 +147,7 @@ func (n node) measure(job string, env ...string) Reading {
 	cmd.Stdin = strings.NewReader("\n")
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, cmd.Run())
 	text, end := strings.CutSuffix(out.String(), endLine+"\n")
 	r, err := parse(text)
 	if err != nil || !end {
@@ -231,9 +226,7 @@ func TestTheProgramReadsTheJobsCgroup(t *testing.T) {
 		n.write("self", "0::/\n")
 		cmd := exec.CommandContext(t.Context(), "sleep", "60")
 		cmd.Env = []string{"JOB_ID=77.x"}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		got := n.measure("77.x", "NSLOTS=3")
 		if got.Memory == 0 || got.CPU < 0 || got.CPUs != 3 || got.MemoryLimit == 0 {

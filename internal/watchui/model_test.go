@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/term"
 )
 
@@ -167,14 +168,10 @@ func TestTheScreensAreAsReviewed(t *testing.T) {
 		}
 		file := filepath.Join("testdata", fmt.Sprintf("screens-%dx%d.txt", size.width, size.height))
 		if os.Getenv("TUNCTL_UPDATE_SCREENS") != "" {
-			if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(all.String()), 0o600))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if all.String() != string(want) {
 			t.Errorf("%s differs:\n%s", file, all.String())
 		}
@@ -510,9 +507,7 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 
 func TestTheDocumentationHasEveryKey(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dashboard.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, k := range allKeys {
 		if !strings.Contains(string(page), "`"+k.Help().Key+"`") || !strings.Contains(string(page), k.Help().Desc) {
 			t.Errorf("docs/dashboard.md does not have %s: %s", k.Help().Key, k.Help().Desc)

@@ -25,6 +25,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
@@ -49,18 +50,12 @@ type fakeAgent struct {
 func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "watchui") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	paths := home.In(dir)
-	if err := home.MakePrivate(filepath.Dir(paths.Socket)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, home.MakePrivate(filepath.Dir(paths.Socket)))
 	l, err := localsocket.Listen(t.Context(), paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	a := &fakeAgent{looking: make(chan bool, 10), drop: make(chan struct{}), ups: make(chan api.UpRequest, 1), stop: stop}
 	stream := func(w http.ResponseWriter, r *http.Request, first any) {
@@ -133,12 +128,8 @@ func newTerminal(t *testing.T) *terminal {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	t.Cleanup(func() {
 		_ = tty.Close()
 		_ = master.Close()
@@ -149,9 +140,7 @@ func newTerminal(t *testing.T) *terminal {
 // expect reads until the words are shown.
 func (x *terminal) expect(words string) {
 	x.t.Helper()
-	if err := x.master.SetReadDeadline(time.Now().Add(wait.Limit)); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.master.SetReadDeadline(time.Now().Add(wait.Limit)))
 	for buf := make([]byte, 4096); !strings.Contains(x.shown.String(), words); {
 		n, err := x.master.Read(buf)
 		if err != nil {
