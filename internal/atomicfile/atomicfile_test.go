@@ -35,7 +35,7 @@ func only(t *testing.T, dir string, names ...string) {
 	}
 }
 
-func TestAFileIsReplacedWithItsModeAndNothingElseIsLeft(t *testing.T) {
+func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	for _, mode := range []fs.FileMode{0o600, 0o644, 0o640} {
@@ -53,7 +53,7 @@ func TestAFileIsReplacedWithItsModeAndNothingElseIsLeft(t *testing.T) {
 	only(t, dir, "file")
 }
 
-func TestALinkIsReplacedAndWhatItLeadsToStays(t *testing.T) {
+func TestWriteOverALink(t *testing.T) {
 	dir := t.TempDir()
 	target, path := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 	must.Do(t, Write(target, []byte("before"), 0o600))
@@ -66,7 +66,7 @@ func TestALinkIsReplacedAndWhatItLeadsToStays(t *testing.T) {
 	}
 }
 
-func TestAFailureLeavesTheOldFileAndNoOther(t *testing.T) {
+func TestWriteFailure(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "folder")
 	must.Do(t, os.MkdirAll(filepath.Join(path, "inhabited"), 0o700))
@@ -79,7 +79,7 @@ func TestAFailureLeavesTheOldFileAndNoOther(t *testing.T) {
 	}
 }
 
-func TestOfManyWhoCreateAFileOneDoes(t *testing.T) {
+func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	const many = 8

@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/dev/must"
 )
 
-func TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved(t *testing.T) {
+func TestWriteWhileRead(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"replaced": func(path string) error { return Write(path, []byte("new"), 0o600) },
 		"removed":  Remove,

@@ -29,7 +29,7 @@ func fullDisk(t *testing.T) (dir string, child bool) {
 	return dir, true
 }
 
-func TestAFullDiskLeavesTheOldFileAndNoOther(t *testing.T) {
+func TestWriteFullDisk(t *testing.T) {
 	dir, child := fullDisk(t)
 	if !child {
 		return

@@ -93,7 +93,7 @@ func status(t *testing.T, a *Autostart) State {
 	return s
 }
 
-func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
+func TestAutostart(t *testing.T) {
 	tests := []struct {
 		name  string
 		place func(t *testing.T) *place
@@ -147,7 +147,7 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 	}
 }
 
-func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
+func TestLaunchdWithoutTray(t *testing.T) {
 	p := newPlace(t, "darwin")
 	must.Do(t, p.autostart(t).On(t.Context()))
 	p.noTray = true
@@ -168,7 +168,7 @@ func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
 	}
 }
 
-func TestATrayOfAnotherBuildStays(t *testing.T) {
+func TestLaunchdTrayOfAnotherBuild(t *testing.T) {
 	p := newPlace(t, "darwin")
 	must.Do(t, p.autostart(t).On(t.Context()))
 	p.noTray, p.program = true, filepath.Join(p.homeDir, "..", "tunctl")
@@ -178,7 +178,7 @@ func TestATrayOfAnotherBuildStays(t *testing.T) {
 	}
 }
 
-func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T) {
+func TestLaunchdTranslocation(t *testing.T) {
 	p := newPlace(t, "darwin")
 	p.program = "/private/var/folders/x/T/AppTranslocation/0F1E/d/tunctl.app/Contents/MacOS/tunctl"
 	if err := p.autostart(t).On(t.Context()); err == nil || !strings.Contains(err.Error(), "move it to Applications") {
@@ -189,7 +189,7 @@ func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T
 	}
 }
 
-func TestOffLeavesARunningAgentAlone(t *testing.T) {
+func TestUnitOff(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
 	a := p.autostart(t)
 	must.Do(t, a.On(t.Context()))
@@ -201,7 +201,7 @@ func TestOffLeavesARunningAgentAlone(t *testing.T) {
 	}
 }
 
-func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
+func TestUnitReplacesDesktopEntry(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
 	must.Do(t, a.On(t.Context()))
@@ -215,7 +215,7 @@ func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
 	}
 }
 
-func TestOthersFilesStay(t *testing.T) {
+func TestAutostartOthersFiles(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
 	other := filepath.Join(p.configDir, "autostart", "other.desktop")
 	must.Do(t, os.MkdirAll(filepath.Dir(other), 0o755))
@@ -228,7 +228,7 @@ func TestOthersFilesStay(t *testing.T) {
 	}
 }
 
-func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
+func TestFollow(t *testing.T) {
 	for _, system := range []string{"linux", "darwin"} {
 		t.Run(system, func(t *testing.T) {
 			p := newPlace(t, system)
@@ -251,7 +251,7 @@ func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
+func TestFollowChangedEntry(t *testing.T) {
 	for _, tt := range []struct {
 		place         func(t *testing.T) *place
 		file          string
@@ -286,7 +286,7 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 	}
 }
 
-func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
+func TestDesktopEntryDisabled(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
 	must.Do(t, a.On(t.Context()))
@@ -311,7 +311,7 @@ var oddPaths = []string{
 	"/opt/a&<b>/tunctl", "/opt/$HOME/tunctl", "/opt/`id`/tunctl", "/opt/ü/tunctl",
 }
 
-func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
+func TestProgramReadBack(t *testing.T) {
 	for _, program := range oddPaths {
 		if got := unitProgram(unitText(Agent, program)); got != program {
 			t.Errorf("from the unit: %q, want %q", got, program)
@@ -332,7 +332,7 @@ func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
 	}
 }
 
-func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
+func TestUnitRefusedProgram(t *testing.T) {
 	for _, name := range []string{`a"b`, `a\b`, "it's"} {
 		p := newPlace(t, "linux").withSystemd(t)
 		p.program = "/opt/" + name + "/tunctl"
@@ -342,7 +342,7 @@ func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
 	}
 }
 
-func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
+func TestRestartDelay(t *testing.T) {
 	unit := unitText(Agent, "/usr/bin/tunctl")
 	for _, line := range []string{"Restart=on-failure", fmt.Sprintf("RestartSec=%.0f", RestartDelay.Seconds())} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
@@ -365,7 +365,7 @@ func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
 	}
 }
 
-func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
+func TestUnsupervised(t *testing.T) {
 	for name, tt := range map[string]struct {
 		place *place
 		want  bool
@@ -397,7 +397,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestSystemdAcceptsTheUnit(t *testing.T) {
+func TestUnitVerified(t *testing.T) {
 	verify := testprogram.Need(t, "systemd-analyze")
 	for _, name := range []string{"plain", "my tools", "100%", "ü", "a$HOME"} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -416,7 +416,7 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
-func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
+func TestUnitEnabled(t *testing.T) {
 	systemctl := testprogram.Need(t, "systemctl")
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc", "systemd", "user")
@@ -431,7 +431,7 @@ func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
 	}
 }
 
-func TestTheDesktopAcceptsTheEntries(t *testing.T) {
+func TestDesktopEntryValidated(t *testing.T) {
 	validate := testprogram.Need(t, "desktop-file-validate")
 	for _, part := range []Part{Agent, Tray} {
 		for _, program := range oddPaths {

@@ -29,7 +29,7 @@ func (r registryInMemory) unset(key, name string) error {
 	return nil
 }
 
-func TestTheRunKeyIsSetWhereTasksAreForbiddenAndHonoursTheTaskManager(t *testing.T) {
+func TestRegistry(t *testing.T) {
 	r := registryInMemory{}
 	forbidden := &scheduler{t: t, dir: t.TempDir(), forbidden: true}
 	a := &Autostart{program: `C:\Program Files\tunctl\tunctl.exe`, methods: windowsMethods(forbidden.task(), r)}

@@ -52,7 +52,7 @@ func (s *scheduler) edit(old, now string) {
 	must.Do(s.t, os.WriteFile(path, []byte(changed), 0o600))
 }
 
-func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
+func TestTask(t *testing.T) {
 	s, r := &scheduler{t: t, dir: t.TempDir()}, registryInMemory{}
 	must.Do(t, r.set(runKey, "tunctl-agent", "of an earlier version"))
 	a := &Autostart{program: `C:\Users\Jörg Müller\tunctl.exe`, methods: windowsMethods(s.task(), r)}
@@ -86,7 +86,7 @@ func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
 	must.Do(t, a.Off(t.Context()))
 }
 
-func TestATaskIsReadBackAsWritten(t *testing.T) {
+func TestTaskReadBack(t *testing.T) {
 	for _, program := range append(oddPaths, `C:\Program Files\tunctl\tunctl.exe`, `C:\Users\Jörg & Ольга\100%\tunctl.exe`) {
 		text := taskText("S-1-5-21-1", program)
 		_, body, _ := strings.Cut(text, "?>")
@@ -108,7 +108,7 @@ func TestATaskIsReadBackAsWritten(t *testing.T) {
 	}
 }
 
-func TestTheProgramWithoutAWindowIsUsedWhereItIsInstalled(t *testing.T) {
+func TestTaskWithoutWindow(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "tunctl.exe")
 	if got := withoutWindow(program); got != program {
 		t.Errorf("alone: %q", got)

@@ -80,8 +80,8 @@ func watched(st *api.Status) http.HandlerFunc {
 	}
 }
 
-// TestReconnectSubmitsNothing: the job may have ended since the page was told of it.
-func TestReconnectSubmitsNothing(t *testing.T) {
+// TestPageReconnect: the job may have ended since the page was told of it.
+func TestPageReconnect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	end := time.Now().Add(time.Hour)
@@ -119,7 +119,7 @@ func TestReconnectSubmitsNothing(t *testing.T) {
 	}
 }
 
-func TestOtherJobs(t *testing.T) {
+func TestPageOtherJobs(t *testing.T) {
 	running := func(id string) api.Job {
 		return api.Job{ID: id, State: api.JobRunning, End: time.Now().Add(time.Hour)}
 	}
@@ -147,7 +147,7 @@ func TestOtherJobs(t *testing.T) {
 	must.Do(t, page.Until(t.Context(), `document.querySelector(".result")?.textContent.includes("nb is down; job 206 was cancelled; job 207 was cancelled.")`))
 }
 
-func TestHistory(t *testing.T) {
+func TestPageHistory(t *testing.T) {
 	now := time.Now()
 	run := func(id string, nodes int) api.Run {
 		return api.Run{Session: "nb", Host: "mycluster", Nodes: nodes, Noted: now, Job: api.Job{ID: id, State: api.JobFinished, Start: now.Add(-3 * time.Hour), End: now}}
@@ -168,7 +168,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
+func TestPageHeldStreams(t *testing.T) {
 	now := time.Now()
 	st := api.Status{Hosts: []api.Host{}}
 	for name, held := range map[string]*api.Held{
@@ -196,7 +196,7 @@ func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
 	}
 }
 
-func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
+func TestPageWithLeftovers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	page := newPage(ctx, t)

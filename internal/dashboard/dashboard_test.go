@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/client"
+	"tunctl/internal/desktop"
 	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 )
@@ -42,7 +43,7 @@ func get(link string) error {
 	return err
 }
 
-func TestTheButtonOpensANewPageAndTellsNothing(t *testing.T) {
+func TestDoorButton(t *testing.T) {
 	o := &openings{visit: get}
 	s, _ := serveWith(t, Options{Client: client.New(home.In(t.TempDir())), Desktop: action.Desktop{Open: o.open}})
 	for _, c := range []struct {
@@ -68,16 +69,26 @@ func TestTheButtonOpensANewPageAndTellsNothing(t *testing.T) {
 			}
 		}
 	}
-	s.mu.Lock()
-	s.pressed = s.pressed.Add(-pressEvery)
-	s.mu.Unlock()
-	fetch(t, s.door, http.MethodPost, "/open", "", nil)
+	pressLater := func() string {
+		s.mu.Lock()
+		s.pressed = s.pressed.Add(-pressEvery)
+		s.mu.Unlock()
+		_, h, _ := fetch(t, s.door, http.MethodPost, "/open", "", nil)
+		return h.Get("Location")
+	}
+	pressLater()
 	if len(o.links) != 2 || hostOf(o.links[0]) == hostOf(o.links[1]) || !strings.HasSuffix(hostOf(o.links[1]), ".localhost:"+s.port) {
 		t.Errorf("opened %q", o.links)
 	}
+	for want, err := range map[string]error{"/?browser": desktop.ErrNoBrowser, "/?failed": desktop.ErrNotOpened} {
+		o.visit = func(string) error { return err }
+		if got := pressLater(); got != want {
+			t.Errorf("%v leads to %q, want %q", err, got, want)
+		}
+	}
 }
 
-func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
+func TestOpenPageWithoutNames(t *testing.T) {
 	o := &openings{visit: func(link string) error {
 		if strings.Contains(link, ".localhost") {
 			return nil // it shows that there is no such name
@@ -95,7 +106,7 @@ func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
 	}
 }
 
-func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
+func TestListenOnATakenPort(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		paths := home.In(t.TempDir())
 		foreign, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(paths.DashboardPort())))
@@ -121,7 +132,7 @@ func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
 	}
 }
 
-func TestATabOfAnEarlierServerLeadsToTheButton(t *testing.T) {
+func TestDoorForFormerPages(t *testing.T) {
 	s, link := serve(t)
 	for _, host := range []string{"abcdefghijklmnopqrstuvwxyz.localhost:" + s.port, hostOf(link)} {
 		path := "/"
@@ -152,7 +163,7 @@ var (
 	elsewhere = regexp.MustCompile(`(?:src|href|url|import|fetch)[^\n]{0,4}["'(]\s*(?:https?:)?//`)
 )
 
-func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
+func TestAssets(t *testing.T) {
 	weight := 0
 	page := ""
 	imported := map[string]bool{}
@@ -196,7 +207,7 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestThePageHasNoSecretInIt(t *testing.T) {
+func TestAssetsHaveNoSecret(t *testing.T) {
 	s, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
 	for _, host := range []string{hostOf(link), s.door} {

@@ -43,7 +43,7 @@ func printStatus(url string) {
 	fmt.Print(err)
 }
 
-func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
+func TestGuardOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}

@@ -105,7 +105,7 @@ func enterAt(t *testing.T, host, once string) (int, string) {
 	return status, res.Bearer
 }
 
-func TestAnAddressWorksOnceAndOnlyAtItsOwnName(t *testing.T) {
+func TestEnter(t *testing.T) {
 	s, link := serve(t)
 	other := s.newLink()
 	_, once, _ := strings.Cut(link, "#")
@@ -137,7 +137,7 @@ func TestAnAddressWorksOnceAndOnlyAtItsOwnName(t *testing.T) {
 	}
 }
 
-func TestOnlyAPageOpenedByTunctlGetsDataOrActs(t *testing.T) {
+func TestGuard(t *testing.T) {
 	s, link := serve(t)
 	host := hostOf(link)
 	_, bearer := enterAs(t, link)
@@ -177,7 +177,7 @@ func TestOnlyAPageOpenedByTunctlGetsDataOrActs(t *testing.T) {
 	}
 }
 
-func TestAForeignPageDoesNotSpendAnAddress(t *testing.T) {
+func TestEnterFromAForeignPage(t *testing.T) {
 	_, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
 	body := `{"once":"` + once + `"}`
@@ -191,7 +191,7 @@ func TestAForeignPageDoesNotSpendAnAddress(t *testing.T) {
 	}
 }
 
-func TestEveryResponseHasTheStrictHeaders(t *testing.T) {
+func TestGuardHeaders(t *testing.T) {
 	s, link := serve(t)
 	for _, path := range []string{hostOf(link) + "/", hostOf(link) + "/app.js", hostOf(link) + "/style.css", hostOf(link) + "/api/jobs", s.door + "/", s.door + "/style.css"} {
 		host, path, _ := strings.Cut(path, "/")

@@ -22,7 +22,7 @@ func launched(t *testing.T, o Options, ended chan<- error) client.Launcher {
 	}
 }
 
-func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
+func TestProcess(t *testing.T) {
 	watched, gone := make(chan struct{}, 3), make(chan struct{})
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {

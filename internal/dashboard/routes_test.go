@@ -66,7 +66,7 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 	return status, text
 }
 
-func TestAPasswordGoesToTheClipboardAndNotToThePage(t *testing.T) {
+func TestOpenWithPassword(t *testing.T) {
 	page := api.OpenResponse{URL: "http://127.0.0.1:8787/", App: "rstudio", User: "ada", Password: "correct-horse"}
 	var h handed
 	status, text := h.press(t, "open", page)
@@ -83,7 +83,7 @@ func TestAPasswordGoesToTheClipboardAndNotToThePage(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPageIsNotOpenedButSaysWhatToConnect(t *testing.T) {
+func TestOpenWithoutPage(t *testing.T) {
 	var h handed
 	status, text := h.press(t, "open", api.OpenResponse{URL: "cs://127.0.0.1:11111", App: "paraview"})
 	if status != http.StatusOK || len(h.opened) != 0 || !strings.Contains(text, "127.0.0.1:11111") {
@@ -91,7 +91,7 @@ func TestWhatIsNoPageIsNotOpenedButSaysWhatToConnect(t *testing.T) {
 	}
 }
 
-func TestACopiedAddressIsSaidToHaveATokenOnlyIfItHasOne(t *testing.T) {
+func TestCopy(t *testing.T) {
 	for url, secret := range map[string]bool{"http://127.0.0.1:8888/lab?token=abc": true, "cs://127.0.0.1:11111": false} {
 		var h handed
 		status, text := h.press(t, "copy", api.OpenResponse{URL: url})
@@ -101,7 +101,7 @@ func TestACopiedAddressIsSaidToHaveATokenOnlyIfItHasOne(t *testing.T) {
 	}
 }
 
-func TestThePageReadsTheLogsOfSessionsOnlyAndWithoutTheirSecrets(t *testing.T) {
+func TestLog(t *testing.T) {
 	asked := make(chan string, 10)
 	_, link := serveWith(t, Options{Client: agentWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.RequestURI()

@@ -12,7 +12,7 @@ import (
 	"tunctl/internal/dev/must"
 )
 
-func TestTheClipboardIsFedThroughStandardInput(t *testing.T) {
+func TestCopy(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the stand-in plays xclip")
 	}

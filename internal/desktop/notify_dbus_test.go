@@ -61,7 +61,7 @@ func startService(t *testing.T, able ...string) (*notificationService, *dbus.Con
 	return s, conn
 }
 
-func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
+func TestNotifierButton(t *testing.T) {
 	service, conn := startService(t, "actions", "body", "body-markup")
 	n, err := NewNotifier(t.Context())
 	must.Do(t, err)
@@ -100,7 +100,7 @@ func showsIcon(hint dbus.Variant) bool {
 	return parts[0] == int32(48) && len(data) == 4*48*48
 }
 
-func TestAnActionHasOneLabelledButton(t *testing.T) {
+func TestNotifierLabels(t *testing.T) {
 	service, _ := startService(t, "actions")
 	n, err := NewNotifier(t.Context())
 	must.Do(t, err)
@@ -117,7 +117,7 @@ func TestAnActionHasOneLabelledButton(t *testing.T) {
 	}
 }
 
-func TestAReplacedNoteLeavesNothingBehind(t *testing.T) {
+func TestNotifierReplace(t *testing.T) {
 	service, _ := startService(t, "actions")
 	n, err := NewNotifier(t.Context())
 	must.Do(t, err)
@@ -131,7 +131,7 @@ func TestAReplacedNoteLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAnothersNoteDoesNothingHere(t *testing.T) {
+func TestNotifierOfAnother(t *testing.T) {
 	service, _ := startService(t, "actions")
 	notifiers, keys := make([]*Notifier, 2), make([]string, 2)
 	for i := range notifiers {
@@ -149,7 +149,7 @@ func TestAnothersNoteDoesNothingHere(t *testing.T) {
 	}
 }
 
-func TestWithoutButtonsANotificationIsStillShown(t *testing.T) {
+func TestNotifierWithoutButtons(t *testing.T) {
 	service, _ := startService(t, "body")
 	n, err := NewNotifier(t.Context())
 	must.Do(t, err)
@@ -160,7 +160,7 @@ func TestWithoutButtonsANotificationIsStillShown(t *testing.T) {
 	}
 }
 
-func TestNoNotificationServiceIsSaid(t *testing.T) {
+func TestNotifierWithoutService(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bustest.Start(t).Address)
 	n, err := NewNotifier(t.Context())
 	must.Do(t, err)
@@ -170,14 +170,14 @@ func TestNoNotificationServiceIsSaid(t *testing.T) {
 	}
 }
 
-func TestNoSessionBusIsAnErrorAndNotAHang(t *testing.T) {
+func TestNotifierWithoutBus(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+filepath.Join(t.TempDir(), "none"))
 	if _, err := NewNotifier(t.Context()); err == nil {
 		t.Error("a bus that is not there was joined")
 	}
 }
 
-func TestAMuteSessionBusIsLeft(t *testing.T) {
+func TestSessionBusMute(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -192,7 +192,7 @@ func TestAMuteSessionBusIsLeft(t *testing.T) {
 	}
 }
 
-func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
+func TestNotifierTag(t *testing.T) {
 	service, conn := startService(t, "body")
 	n, err := NewNotifier(t.Context())
 	must.Do(t, err)

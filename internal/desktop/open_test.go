@@ -34,7 +34,7 @@ func standIn(t *testing.T, role string) (env environment, reportPath string) {
 	return env, reportPath
 }
 
-func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
+func TestOpenPage(t *testing.T) {
 	_, path := standIn(t, "browser")
 	// The stand-in reports after its answer, so wait for its end as well: it
 	// holds a connection until then.
@@ -68,14 +68,14 @@ func linger(t *testing.T) (finish func()) {
 	}
 }
 
-func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
+func TestOpenPageBrowserStays(t *testing.T) {
 	standIn(t, "browser")
 	finish := linger(t)
 	must.Do(t, openPage(t.Context(), secretPage))
 	finish() // only now may the browser end
 }
 
-func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
+func TestOpenPageNextBrowser(t *testing.T) {
 	env, path := standIn(t, "browser")
 	script := filepath.Join(t.TempDir(), "broken")
 	must.Do(t, testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")))
@@ -88,7 +88,7 @@ func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
 	}
 }
 
-func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
+func TestOpenPageAllFail(t *testing.T) {
 	standIn(t, "failing")
 	err := openPage(t.Context(), secretPage)
 	if !errors.Is(err, ErrNoBrowser) {
@@ -99,7 +99,7 @@ func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
 	}
 }
 
-func TestABrowserThatNeverAsksIsTold(t *testing.T) {
+func TestOpenPageNotRequested(t *testing.T) {
 	_, report := standIn(t, "idle")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -115,7 +115,7 @@ func TestABrowserThatNeverAsksIsTold(t *testing.T) {
 	}
 }
 
-func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
+func TestOpenPageWithoutDisplay(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("this system always has a browser")
 	}
@@ -126,7 +126,7 @@ func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
 	}
 }
 
-func TestOnlyWebPagesAreOpened(t *testing.T) {
+func TestOpenPageScheme(t *testing.T) {
 	setenv(t, environment{"BROWSER": "true"})
 	for _, bad := range []string{"", "file:///etc/passwd?token=s3cr3t", "javascript:alert(1)", "localhost:8888", "http://"} {
 		err := openPage(t.Context(), bad)
@@ -138,7 +138,7 @@ func TestOnlyWebPagesAreOpened(t *testing.T) {
 	}
 }
 
-func TestAFilesAddressHasNoHost(t *testing.T) {
+func TestFileURL(t *testing.T) {
 	for path, want := range map[string]string{
 		"/run/user/1/a b/help.html":   "file:///run/user/1/a%20b/help.html",
 		"C:/Users/ann/tmp/help.html":  "file:///C:/Users/ann/tmp/help.html",
@@ -150,7 +150,7 @@ func TestAFilesAddressHasNoHost(t *testing.T) {
 	}
 }
 
-func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
+func TestOpenLink(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("xdg-open is asked on Linux")
 	}
@@ -171,7 +171,7 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	}
 }
 
-func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
+func TestOpenLinkSecret(t *testing.T) {
 	setenv(t, environment{"DISPLAY": ":0"})
 	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "http://localhost:8888/lab?token=s3cr3t", "localhost"} {
 		err := openLink(t.Context(), link)
@@ -181,7 +181,7 @@ func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
 	}
 }
 
-func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
+func TestOpenLinkWithoutDesktop(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems always have a desktop")
 	}
@@ -191,7 +191,7 @@ func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
 	}
 }
 
-func TestWhichBrowserIsTriedFirst(t *testing.T) {
+func TestBrowsers(t *testing.T) {
 	const url = "http://127.0.0.1:1/x"
 	tests := []struct {
 		name string

@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/dev/must"
 )
 
-func TestAPortIsFreeWhileACopyOfItsListenerIsOpen(t *testing.T) {
+func TestClose(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	held, err := l.(*net.TCPListener).File() // as a program has it that is being started

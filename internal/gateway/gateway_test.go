@@ -111,7 +111,7 @@ func command(t *testing.T) func(ssh.NewChannel) {
 	}
 }
 
-func TestACommandsInputOutputAndStatusPass(t *testing.T) {
+func TestSession(t *testing.T) {
 	c := newClient(t, newFakeHost(t, command(t)))
 	s, err := c.NewSession()
 	must.Do(t, err)
@@ -127,7 +127,7 @@ func TestACommandsInputOutputAndStatusPass(t *testing.T) {
 	}
 }
 
-func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
+func TestRefusal(t *testing.T) {
 	c := newClient(t, newFakeHost(t, func(nc ssh.NewChannel) { _ = nc.Reject(ssh.Prohibited, "not from here") }))
 	for kind, want := range map[string]ssh.RejectionReason{
 		"session": ssh.Prohibited, "direct-tcpip": ssh.Prohibited, "direct-streamlocal@openssh.com": ssh.Prohibited,
@@ -141,7 +141,7 @@ func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
 	}
 }
 
-func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
+func TestSessionWaits(t *testing.T) {
 	f := newFakeHost(t, command(t))
 	f.gate = make(chan struct{})
 	c := newClient(t, f)
@@ -166,7 +166,7 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 	}
 }
 
-func TestANoticeIsToldBesideTheFirstCommandsOutput(t *testing.T) {
+func TestSessionNotice(t *testing.T) {
 	pending := []string{"the node has no python3"}
 	c := newClient(t, newFakeHost(t, command(t)), func(o *Options) {
 		o.Notices = func() []string {
@@ -211,7 +211,7 @@ func (l lostChannel) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestWhyASessionWasLostIsTold(t *testing.T) {
+func TestSessionLost(t *testing.T) {
 	c := newClient(t, losing{newFakeHost(t, func(nc ssh.NewChannel) {
 		ch, requests, err := nc.Accept()
 		if err != nil {
@@ -233,7 +233,7 @@ func TestWhyASessionWasLostIsTold(t *testing.T) {
 	}
 }
 
-func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
+func TestClientLeaves(t *testing.T) {
 	closed := make(chan struct{})
 	f := newFakeHost(t, func(nc ssh.NewChannel) {
 		_, requests, err := nc.Accept()
@@ -252,7 +252,7 @@ func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 	wait.For(t, "the host's channel is closed", closed)
 }
 
-func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
+func TestGlobalRequests(t *testing.T) {
 	f := newFakeHost(t, command(t))
 	c := newClient(t, f)
 	if ok, _, err := c.SendRequest("keepalive@openssh.com", true, nil); !ok || err != nil {
@@ -269,7 +269,7 @@ func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
+func TestSessionRefusedRequests(t *testing.T) {
 	c := newClient(t, newFakeHost(t, command(t)))
 	ch, requests, err := c.OpenChannel("session", nil)
 	must.Do(t, err)
@@ -282,7 +282,7 @@ func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
 	_ = ch.Close()
 }
 
-func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
+func TestKeepalive(t *testing.T) {
 	answered := make(chan error, 1)
 	f := newFakeHost(t, func(nc ssh.NewChannel) {
 		ch, requests, err := nc.Accept()
@@ -304,7 +304,7 @@ func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
 	ssh.DiscardRequests(requests)
 }
 
-func TestTheKeyIsMadeOnceHoweverManyAskAtOnce(t *testing.T) {
+func TestHostKey(t *testing.T) {
 	dir := t.TempDir()
 	keys := make([]string, 20)
 	var wg sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/dev/must"
 )
 
-func TestAHostKeyThatCannotBeWrittenLeavesNoTemporaryFile(t *testing.T) {
+func TestHostKeyNotWritten(t *testing.T) {
 	for _, blocked := range []string{"host_key", "known_hosts"} {
 		t.Run(blocked, func(t *testing.T) {
 			dir := t.TempDir()

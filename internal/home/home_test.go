@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/dev/must"
 )
 
-func TestTunctlHomeMovesEverything(t *testing.T) {
+func TestFindMoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
@@ -29,14 +29,14 @@ func TestTunctlHomeMovesEverything(t *testing.T) {
 	}
 }
 
-func TestTheHomeOfADemoThatHasEndedIsNotMadeAgain(t *testing.T) {
+func TestFindEndedDemo(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", filepath.Join(t.TempDir(), "demo", "home"))
 	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "the demo has ended") {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestTunctlConfigNamesTheFile(t *testing.T) {
+func TestFindConfig(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	t.Setenv("TUNCTL_CONFIG", "elsewhere.toml")
 	p, err := Find()
@@ -46,7 +46,7 @@ func TestTunctlConfigNamesTheFile(t *testing.T) {
 	}
 }
 
-func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
+func TestSocketPathLong(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Setenv("TMP", `C:\T`)
 	} else {
@@ -69,7 +69,7 @@ func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
 	}
 }
 
-func TestADashboardHasItsOwnPortBelowThoseOfSessions(t *testing.T) {
+func TestDashboardPort(t *testing.T) {
 	ports := map[int]bool{}
 	for i := range 50 {
 		p := In(filepath.Join("home", strconv.Itoa(i)))
@@ -84,7 +84,7 @@ func TestADashboardHasItsOwnPortBelowThoseOfSessions(t *testing.T) {
 	}
 }
 
-func TestMakePrivateClosesAnOpenFolder(t *testing.T) {
+func TestMakePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("ACLs guard the folder on Windows")
 	}
@@ -98,7 +98,7 @@ func TestMakePrivateClosesAnOpenFolder(t *testing.T) {
 	}
 }
 
-func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
+func TestMakePrivateLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(t.TempDir(), link); err != nil {
 		t.Skipf("no symlinks here: %v", err)
@@ -108,7 +108,7 @@ func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfThisBootIsToldFromAnEarlierOne(t *testing.T) {
+func TestRunningBeforeBoot(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: false, 20 * 365 * 24 * time.Hour: true} {
 		if got := (Running{Since: time.Now().Add(-age)}).BeforeBoot(); got != want {
 			t.Errorf("an agent that started %s ago: %v", age, got)

@@ -54,7 +54,7 @@ func pair(t *testing.T) (client Conn, server net.Conn) {
 	return client, server
 }
 
-func TestOneDirectionIsClosedWhileTheOtherGoesOn(t *testing.T) {
+func TestCloseWrite(t *testing.T) {
 	client, server := pair(t)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than any buffer between the two
 	go func() {
@@ -82,7 +82,7 @@ func TestOneDirectionIsClosedWhileTheOtherGoesOn(t *testing.T) {
 	}
 }
 
-func TestWhatWasSentBeforeACloseArrives(t *testing.T) {
+func TestCloseAfterWrite(t *testing.T) {
 	client, server := pair(t)
 	if _, err := server.Write([]byte("the last words")); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestWhatWasSentBeforeACloseArrives(t *testing.T) {
 	}
 }
 
-func TestAReadEndsAtItsDeadlineAndTheConnectionStays(t *testing.T) {
+func TestReadDeadline(t *testing.T) {
 	client, server := pair(t)
 	must.Do(t, client.SetReadDeadline(time.Now().Add(10*time.Millisecond)))
 	_, err := client.Read(make([]byte, 1))
@@ -107,7 +107,7 @@ func TestAReadEndsAtItsDeadlineAndTheConnectionStays(t *testing.T) {
 	}
 }
 
-func TestACloseEndsAReadAndAnAccept(t *testing.T) {
+func TestCloseEndsReads(t *testing.T) {
 	client, server := pair(t)
 	ended := make(chan error, 1)
 	go func() { _, err := server.Read(make([]byte, 1)); ended <- err }()
@@ -136,7 +136,7 @@ func TestACloseEndsAReadAndAnAccept(t *testing.T) {
 	}
 }
 
-func TestWithoutAListenerADialSaysSo(t *testing.T) {
+func TestDialNobody(t *testing.T) {
 	path := socketPath(t)
 	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	_, err := Dial(t.Context(), path)
@@ -145,7 +145,7 @@ func TestWithoutAListenerADialSaysSo(t *testing.T) {
 	}
 }
 
-func TestAListenerReplacesOneWhoseClientsAreStillThere(t *testing.T) {
+func TestListenAgain(t *testing.T) {
 	path := socketPath(t)
 	l := listen(t, path)
 	old := mustDial(t, path)
@@ -167,7 +167,7 @@ func TestAListenerReplacesOneWhoseClientsAreStillThere(t *testing.T) {
 	}
 }
 
-func TestManyRequestsAtOnceAreAnswered(t *testing.T) {
+func TestManyRequests(t *testing.T) {
 	path := socketPath(t)
 	l := listen(t, path)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}

@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/peer"
 )
 
-func TestTheSpellingOfAPathDoesNotMatter(t *testing.T) {
+func TestPipeName(t *testing.T) {
 	a, err := pipeName(`C:\Users\Jörg Müller\run\agent.sock`)
 	must.Do(t, err)
 	if b, _ := pipeName(`c:\users\JÖRG müller\.\run\agent.sock`); a != b {
@@ -22,7 +22,7 @@ func TestTheSpellingOfAPathDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
+func TestPipeOfAnotherUser(t *testing.T) {
 	path := socketPath(t)
 	pipe, err := pipeName(path)
 	must.Do(t, err)
@@ -52,7 +52,7 @@ func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
 	}
 }
 
-func TestThePipeIsItsUsersAlone(t *testing.T) {
+func TestPipeACL(t *testing.T) {
 	l := listen(t, socketPath(t))
 	user, err := peer.CurrentUser()
 	must.Do(t, err)

@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/dev/must"
 )
 
-func TestProcSocketsAreRead(t *testing.T) {
+func TestProcSockets(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
    1: 0000000000000000FFFF00000100007F:0050 00000000000000000000000001000000:C350 01 00000000:00000000 00:00000000 00000000     0        0 0 1
@@ -35,7 +35,7 @@ func binaryIsBig() bool {
 	return a.Addr() != netip.MustParseAddr("127.0.0.1")
 }
 
-func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
+func TestCheckOwn(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	defer func() { _ = l.Close() }()
@@ -71,7 +71,7 @@ func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
 	}
 }
 
-func TestAListenerIsNotTakenForAConnection(t *testing.T) {
+func TestCheckListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	defer func() { _ = l.Close() }()
@@ -84,7 +84,7 @@ func TestAListenerIsNotTakenForAConnection(t *testing.T) {
 	}
 }
 
-func TestASocketCountsByItsOwner(t *testing.T) {
+func TestSocketOwner(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		s    procSocket
@@ -105,7 +105,7 @@ func TestASocketCountsByItsOwner(t *testing.T) {
 	}
 }
 
-func TestTheHolderOfAPortIsNamed(t *testing.T) {
+func TestHolderOf(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	defer func() { _ = l.Close() }()

@@ -38,7 +38,7 @@ func (s *screen) asks(term *Terminal, question string, echo bool) (answer <-chan
 	return answers, func() { cancel(ErrWithdrawn) }
 }
 
-func TestAWithdrawnQuestionTakesNothingOfWhatIsTypedNext(t *testing.T) {
+func TestQuestionWithdrawn(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
 		term := New(s.TTY, s.TTY, s.TTY)
@@ -59,7 +59,7 @@ func TestAWithdrawnQuestionTakesNothingOfWhatIsTypedNext(t *testing.T) {
 	}
 }
 
-func TestTheNextQuestionGetsTheLineWhereAReadCannotBeEnded(t *testing.T) {
+func TestQuestionPendingLine(t *testing.T) {
 	typed, types := io.Pipe() // as on a Windows console
 	reading := make(chan struct{}, 1)
 	s := newScreen(t)
@@ -88,7 +88,7 @@ func (r told) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
+func TestQuestionBelowMessages(t *testing.T) {
 	s := newScreen(t)
 	term := New(s.TTY, s.TTY, s.TTY)
 	answer, withdraw := s.asks(term, "narval: code: ", true)
@@ -106,7 +106,7 @@ func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
 	}
 }
 
-func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
+func TestQuestionHidesTyping(t *testing.T) {
 	master, tty, err := pty.Open()
 	must.Do(t, err)
 	defer func() { _ = master.Close() }()
@@ -156,7 +156,7 @@ func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsTypedAfterItsQuestion(t *testing.T) {
+func TestQuestionDiscardsTyped(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
 		term := New(s.TTY, s.TTY, s.TTY)

@@ -168,7 +168,7 @@ func (x *terminal) run(ctx context.Context, cl *client.Client, o Options) (end f
 	}
 }
 
-func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
+func TestRunMeasuresWhatIsShown(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	end := x.run(t.Context(), cl, Options{})
@@ -199,7 +199,7 @@ func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 	}
 }
 
-func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
+func TestRunWatchesAgain(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	end := x.run(t.Context(), cl, Options{})
@@ -213,7 +213,7 @@ func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatEndsItsStreamsBeforeItselfIsLost(t *testing.T) {
+func TestFollowLostAgent(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	shown, lost := make(chan struct{}, 100), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -231,7 +231,7 @@ func TestAnAgentThatEndsItsStreamsBeforeItselfIsLost(t *testing.T) {
 	wait.For(t, "somebody is told that the agent has stopped", lost)
 }
 
-func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
+func TestRunInterrupted(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -270,7 +270,7 @@ func (s *slowKeys) Read(b []byte) (int, error) {
 	return s.File.Read(b)
 }
 
-func TestAReaderThatOutlivesTheScreenTakesNoKey(t *testing.T) {
+func TestRunLateReader(t *testing.T) {
 	_, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	keys := &slowKeys{File: x.tty, stopped: make(chan struct{}), proceed: make(chan struct{})}
@@ -313,8 +313,8 @@ func (p panicking) View() tea.View {
 	return p.model.View()
 }
 
-// TestAPanicLeavesTheTerminalAsItWas has a process of its own for the panic, which ends it.
-func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
+// TestRunPanic has a process of its own for the panic, which ends it.
+func TestRunPanic(t *testing.T) {
 	const child = "TUNCTL_TEST_PANIC"
 	if os.Getenv(child) != "" {
 		_, cl := newFakeAgent(t)

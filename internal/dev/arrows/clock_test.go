@@ -37,9 +37,9 @@ var clocked = map[string][]string{
 	},
 	"the limit is what ends it: nothing else can": {
 		"internal/client/dial_test.go TestACommandThatGivesUpFirstIsNotToldOfAHungAgent: context.WithTimeout",
-		"internal/desktop/dialog_test.go TestADialogEndsWithItsContext: context.WithTimeout",
-		"internal/desktop/notify_dbus_test.go TestAMuteSessionBusIsLeft: context.WithTimeout",
-		"internal/localsocket/localsocket_test.go TestAReadEndsAtItsDeadlineAndTheConnectionStays: Add",
+		"internal/desktop/dialog_test.go TestAskContextEnd: context.WithTimeout",
+		"internal/desktop/notify_dbus_test.go TestSessionBusMute: context.WithTimeout",
+		"internal/localsocket/localsocket_test.go TestReadDeadline: Add",
 		"tunnel/forward/relay_test.go TestASlowReaderStopsTheSender: Add",
 	},
 	"a lower bound, which a busy machine keeps": {
@@ -49,7 +49,7 @@ var clocked = map[string][]string{
 	"when a fault happens or how long it lasts: what is tested holds for any time": {
 		"internal/agent/keep_test.go TestARefusedNextJobIsSaidOnceAndTheSessionEnds: time.AfterFunc",
 		"internal/agent/serving_test.go TestAnUpThatIsLeftAtOnceSaysNothingAboutThePage: context.WithTimeout",
-		"internal/atomicfile/atomicfile_windows_test.go TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved: time.AfterFunc",
+		"internal/atomicfile/atomicfile_windows_test.go TestWriteWhileRead: time.AfterFunc",
 		"internal/dev/e2e/campaign_acts_test.go restartAgent: time.AfterFunc",
 		"internal/dev/e2e/onelogin_test.go pause: context.WithTimeout",
 		"internal/dev/realjobs/slurm_test.go TestAStuckControllerMakesOneJobUnderARealSlurm: time.AfterFunc",
