@@ -6,12 +6,12 @@ import (
 	"context"
 	"log"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"fyne.io/systray"
 
 	"tunctl/internal/desktop"
+	"tunctl/internal/latest"
 )
 
 // Available returns why this build cannot show the icon: it can.
@@ -76,19 +76,7 @@ func newPanel(logger *slog.Logger) *panel {
 }
 
 // Show draws m, instead of any menu that still waits to be drawn.
-func (p *panel) Show(m menu) {
-	for {
-		select {
-		case p.menus <- m:
-			return
-		default:
-		}
-		select {
-		case <-p.menus:
-		default:
-		}
-	}
-}
+func (p *panel) Show(m menu) { latest.Offer(p.menus, m) }
 
 // Clicks has the entries that are clicked.
 func (p *panel) Clicks() <-chan choice { return p.clicks }
@@ -103,7 +91,7 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 		return err
 	}
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(libraryLog{p.log}) // the library talks to the standard logger
+	log.SetOutput(slog.NewLogLogger(p.log.Handler(), slog.LevelDebug).Writer()) // the library talks to the standard logger
 
 	var first menu
 	select {
@@ -292,13 +280,4 @@ func change(rows []*row, old, items []menuItem) {
 		}
 		change(r.children, old[i].Children, it.Children)
 	}
-}
-
-// libraryLog writes the library's lines to our log.
-type libraryLog struct{ log *slog.Logger }
-
-// Write implements io.Writer.
-func (l libraryLog) Write(line []byte) (int, error) {
-	l.log.Debug("tray library", "says", strings.TrimSpace(string(line)))
-	return len(line), nil
 }

@@ -5,6 +5,8 @@ import (
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+
+	"tunctl/internal/lists"
 )
 
 func binding(help, does string, keys ...string) key.Binding {
@@ -70,11 +72,7 @@ var hints = map[string]string{
 }
 
 func hinted(keys ...string) []key.Binding {
-	var list []key.Binding
-	for _, k := range keys {
-		list = append(list, binding(k, hints[k], k))
-	}
-	return list
+	return lists.Map(keys, func(k string) key.Binding { return binding(k, hints[k], k) })
 }
 
 // views are what each view is called, the keys in its last line, and what it says without a row.

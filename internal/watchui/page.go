@@ -3,9 +3,11 @@ package watchui
 import (
 	"strings"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 )
 
@@ -94,9 +96,6 @@ func (m *model) scrollPage(k tea.KeyPressMsg) {
 
 // helpLines are all keys, with their meaning.
 func helpLines() []string {
-	var lines []string
-	for _, k := range allKeys {
-		lines = append(lines, "  "+term.Pad(k.Help().Key, 7)+k.Help().Desc)
-	}
+	lines := lists.Map(allKeys, func(k key.Binding) string { return "  " + term.Pad(k.Help().Key, 7) + k.Help().Desc })
 	return append(lines, "", "  Ctrl-Z suspends, Ctrl-C quits too.")
 }
