@@ -3,6 +3,8 @@ package peer
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
@@ -68,6 +70,12 @@ func TestCheckOwn(t *testing.T) {
 		}
 		_ = c.Close()
 		_ = accepted.Close()
+	}
+}
+
+func TestCheckRequest(t *testing.T) {
+	if CheckRequest(httptest.NewRequest(http.MethodGet, "/", nil)) == nil {
+		t.Error("a request that came over no connection is the user's own")
 	}
 }
 
