@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/dev/must"
-	"tunctl/internal/dev/wait"
-
 	"go.uber.org/goleak"
+
+	"tunctl/internal/dev/must"
 )
 
 // TestMain also plays the programs that tests start: the test binary is what
@@ -73,9 +72,6 @@ func setenv(t *testing.T, env environment) {
 		t.Setenv(name, value)
 	}
 }
-
-// patience is how long a test waits for another process, at most.
-const patience = wait.Limit
 
 // report writes the file whole, so that a reader never sees half of it.
 func report(seen map[string]any) {
