@@ -235,7 +235,7 @@ func runPlay(t *testing.T, act func(t *testing.T, s *stage)) {
 			notes:   make(notes, 16),
 			config:  config,
 		}
-		o := s.script.options()
+		o := s.options()
 		o.ConfigPath, o.Notify = config, all
 		o.RestartAgent = func(context.Context) error {
 			s.restarts.Add(1)

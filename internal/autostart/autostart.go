@@ -278,6 +278,6 @@ func lineValue(text, key string) string {
 }
 
 func exists(path string) bool {
-	_, err := os.Lstat(path)
+	_, err := os.Lstat(path) //nolint:gosec // the user's own environment and entries name it
 	return err == nil
 }
