@@ -77,7 +77,6 @@ func (c *controller) Serve(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case e := <-updates:
-			c.apply(e)
 			c.handleEvent(ctx, e, time.Now())
 			c.announceChanges(ctx, time.Now())
 		case id := <-c.display.Clicks():
@@ -133,21 +132,28 @@ func (c *controller) watch(ctx context.Context, updates chan<- *api.Event) {
 	}
 }
 
-// apply updates the view with an event; nil says that the agent is gone.
-func (c *controller) apply(e *api.Event) {
+// handleEvent updates the view with an event, shows notices and asks prompts; nil says that the agent is gone.
+func (c *controller) handleEvent(ctx context.Context, e *api.Event, now time.Time) {
 	st := &c.view.Status
 	switch {
 	case e == nil:
 		c.view.Reached = false
+		c.dropPrompts()
 	case e.Type == api.EventStatus && e.Status != nil:
 		c.view.Reached = true
-		c.view.Status = *e.Status
+		*st = *e.Status
 	case e.Type == api.EventSession && e.Session != nil:
 		st.Sessions = put(st.Sessions, *e.Session, func(s api.Session) string { return s.Name })
 	case e.Type == api.EventSessionGone && e.Session != nil:
 		st.Sessions = slices.DeleteFunc(st.Sessions, func(s api.Session) bool { return s.Name == e.Session.Name })
 	case e.Type == api.EventHost && e.Host != nil:
 		st.Hosts = put(st.Hosts, *e.Host, func(h api.Host) string { return h.Alias })
+	case e.Type == api.EventNotice && e.Notice != nil:
+		c.announceIfWanted(noticeNotification(*e.Notice, *st))
+	case e.Type == api.EventPrompt && e.Prompt != nil:
+		c.queuePrompt(ctx, *e.Prompt)
+	case e.Type == api.EventPromptClosed && e.Prompt != nil:
+		c.promptClosed(*e.Prompt, now)
 	}
 }
 
@@ -190,20 +196,6 @@ func (c *controller) announceChanges(ctx context.Context, now time.Time) {
 		if openable(s) && now.Sub(at) < autoOpenWithin {
 			c.act(ctx, choice{verb: verbOpen, name: s.Name})
 		}
-	}
-}
-
-// handleEvent handles events that are no part of the status: notices and prompts.
-func (c *controller) handleEvent(ctx context.Context, e *api.Event, now time.Time) {
-	switch {
-	case e == nil:
-		c.dropPrompts()
-	case e.Type == api.EventNotice && e.Notice != nil:
-		c.announceIfWanted(noticeNotification(*e.Notice, c.view.Status))
-	case e.Type == api.EventPrompt && e.Prompt != nil:
-		c.queuePrompt(ctx, *e.Prompt)
-	case e.Type == api.EventPromptClosed && e.Prompt != nil:
-		c.promptClosed(*e.Prompt, now)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/action"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
+	"tunctl/internal/dev/must"
 )
 
 // screen is a display in memory.
@@ -43,9 +44,10 @@ func (s *screen) shown() string {
 
 // script is an agent that plays what the test sends and writes down what it is asked.
 type script struct {
-	events chan api.Event // closed: the agent goes
+	events chan api.Event // an empty one: the agent goes
 	mu     sync.Mutex
 	asked  []string
+	say    func(request string) // is told each request; may be nil
 	err    error
 	fails  string // the only word that gets err; "": every one
 }
@@ -53,7 +55,11 @@ type script struct {
 func (s *script) note(words ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, strings.Join(words, " "))
+	request := strings.Join(words, " ")
+	s.asked = append(s.asked, request)
+	if s.say != nil {
+		s.say(request)
+	}
 	if s.fails != "" && s.fails != words[0] {
 		return nil
 	}
@@ -127,6 +133,24 @@ func (s *script) Answer(_ context.Context, id string, a api.Answer) error {
 	return s.note("answer", id, a.Text)
 }
 
+// options have everything done by the script.
+func (s *script) options() Options {
+	do := func(verb string) func(context.Context, string) error {
+		return func(_ context.Context, what string) error { return s.note(verb, what) }
+	}
+	return Options{
+		Agent: s, Autostart: &switchOnOff{}, Log: slog.New(slog.DiscardHandler),
+		StartAgent: func(context.Context) error { return s.note("start") },
+		Dashboard:  func(context.Context) error { return s.note("dashboard") },
+		Login:      do("login"),
+		Logout:     do("logout"),
+		desk: &desk{
+			Desktop: action.Desktop{Open: do("browse"), Copy: do("copy")}, edit: do("edit"), show: do("show"), ask: desktop.Ask,
+			terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
+		},
+	}
+}
+
 // notes is a desktop's notifications.
 type notes chan desktop.Note
 
@@ -195,8 +219,12 @@ type stage struct {
 // all is what the config wants to be notified of.
 func all(string) bool { return true }
 
-// play runs a controller in a bubble of its own time.
-func play(t *testing.T, act func(t *testing.T, s *stage)) {
+// play is a test with a controller in a bubble of its own time.
+func play(act func(t *testing.T, s *stage)) func(t *testing.T) {
+	return func(t *testing.T) { runPlay(t, act) }
+}
+
+func runPlay(t *testing.T, act func(t *testing.T, s *stage)) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "config.toml")
 	synctest.Test(t, func(t *testing.T) {
@@ -207,30 +235,20 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 			notes:   make(notes, 16),
 			config:  config,
 		}
-		do := func(verb string) func(context.Context, string) error {
-			return func(_ context.Context, what string) error { return s.note(verb, what) }
+		o := s.options()
+		o.ConfigPath, o.Notify = config, all
+		o.RestartAgent = func(context.Context) error {
+			s.restarts.Add(1)
+			return nil
 		}
-		o := Options{
-			Agent: s.script, Autostart: &switchOnOff{}, ConfigPath: config,
-			StartAgent: func(context.Context) error { return s.note("start") },
-			RestartAgent: func(context.Context) error {
-				s.restarts.Add(1)
-				return nil
-			},
-			Login: do("login"), Logout: do("logout"), Dashboard: func(context.Context) error { return s.note("dashboard") },
-			Notify: all, Log: slog.New(slog.DiscardHandler),
-		}
-		o.desk = &desk{
-			Desktop: action.Desktop{Open: do("browse"), Copy: do("copy")}, ask: s.ask, edit: do("edit"),
-			terminal: func(_ context.Context, args ...string) error { return s.note(append([]string{"terminal"}, args...)...) },
-			show: func(_ context.Context, path string) error {
-				text, err := os.ReadFile(path)
-				if err != nil || !strings.Contains(string(text), "<title>tunctl") {
-					t.Errorf("the page is %q, %v", text, err)
-				}
-				s.page = string(text)
-				return s.note("show", filepath.Base(path))
-			},
+		o.desk.ask = s.ask
+		o.desk.show = func(_ context.Context, path string) error {
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), "<title>tunctl") {
+				t.Errorf("the page is %q, %v", text, err)
+			}
+			s.page = string(text)
+			return s.note("show", filepath.Base(path))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := newController(o, s.screen, func() { s.quit = true })
@@ -252,8 +270,8 @@ func play(t *testing.T, act func(t *testing.T, s *stage)) {
 	})
 }
 
-func TestAnAgentThatIsGoneIsLookedAfterWithinSeconds(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+func TestController(t *testing.T) {
+	t.Run("restarts an agent that crashed within seconds", play(func(t *testing.T, s *stage) {
 		s.status(statuses["ready"])
 		time.Sleep(time.Hour)
 		if n := s.restarts.Load(); n != 0 {
@@ -264,46 +282,9 @@ func TestAnAgentThatIsGoneIsLookedAfterWithinSeconds(t *testing.T) {
 		if n := s.restarts.Load(); n != 1 {
 			t.Errorf("%d restarts after %v, want 1", n, retryFirst)
 		}
-	})
-}
-
-// status plays a status event.
-func (s *stage) status(v view) {
-	// The tray changes its own.
-	v.Status.Sessions, v.Status.Hosts = slices.Clone(v.Status.Sessions), slices.Clone(v.Status.Hosts)
-	s.events <- api.Event{Type: api.EventStatus, Status: &v.Status}
-	synctest.Wait()
-}
-
-// click clicks the entry that is written TOP-VERB:NAME/PART.
-func (s *stage) click(id string) {
-	id, top := strings.CutPrefix(id, "top-")
-	c := choice{top: top}
-	c.verb, c.name, _ = strings.Cut(id, ":")
-	if c.verb == verbEndpoint || c.verb == verbUpWith {
-		c.name, c.part, _ = strings.Cut(c.name, "/")
-	}
-	s.clicks <- c
-	synctest.Wait()
-}
-
-// told is the notification that was just shown.
-func (s *stage) told(t *testing.T) desktop.Note {
-	t.Helper()
-	select {
-	case n := <-s.notes:
-		return n
-	default:
-		t.Fatal("no notification came")
-		return desktop.Note{}
-	}
-}
-
-func TestEveryEntryDoesWhatItSays(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		if err := os.WriteFile(s.config, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	}))
+	t.Run("does what each entry says", play(func(t *testing.T, s *stage) {
+		must.Do(t, os.WriteFile(s.config, nil, 0o600))
 		v := statuses["several-ready"]
 		nb := session("nb", api.SessionDown)
 		nb.Recent = []api.Choices{{"gpus": "1", "hours": "8"}, {"hours": "8"}}
@@ -357,11 +338,8 @@ func TestEveryEntryDoesWhatItSays(t *testing.T) {
 		if !s.quit {
 			t.Error("Quit did not quit")
 		}
-	})
-}
-
-func TestTheMenuFollowsTheEvents(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("follows the events", play(func(t *testing.T, s *stage) {
 		line := func() string {
 			_, rest, _ := strings.Cut(s.shown(), "tooltip: tunctl · ")
 			text, _, _ := strings.Cut(rest, "\n")
@@ -396,11 +374,8 @@ func TestTheMenuFollowsTheEvents(t *testing.T) {
 		expect("the background agent is not running")
 		s.status(reached(nil, session("jupyter", api.SessionReady))) // and is found again
 		expect("jupyter: ready")
-	})
-}
-
-func TestTheTimeLeftRunsDownWithoutEvents(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("redraws the time left without events", play(func(t *testing.T, s *stage) {
 		end := func(j *api.Job) { j.End = time.Now().Add(time.Hour) }
 		s.status(reached(nil, session("jupyter", api.SessionReady, page, job(end))))
 		time.Sleep(20 * time.Minute) // the bubble's time
@@ -408,43 +383,102 @@ func TestTheTimeLeftRunsDownWithoutEvents(t *testing.T) {
 		if !strings.Contains(s.shown(), "jupyter: ready, 40 min left") {
 			t.Errorf("after 20 minutes of an hour:\n%s", s.shown())
 		}
-	})
+	}))
+	t.Run("shows a session that was added to the config", play(func(t *testing.T, s *stage) {
+		s.status(statuses["no-session"])
+		v := statuses["down"]
+		s.status(v) // the agent publishes its whole status after a reload
+		if !strings.Contains(s.shown(), "jupyter: not running  [session:jupyter]") {
+			t.Errorf("the menu is\n%s", s.shown())
+		}
+		if len(s.notes) != 0 {
+			t.Errorf("told %+v", <-s.notes)
+		}
+	}))
 }
 
-func TestAPageAskedForInTheMenuOpensByItself(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+// status plays a status event.
+func (s *stage) status(v view) {
+	// The tray changes its own.
+	v.Status.Sessions, v.Status.Hosts = slices.Clone(v.Status.Sessions), slices.Clone(v.Status.Hosts)
+	s.events <- api.Event{Type: api.EventStatus, Status: &v.Status}
+	synctest.Wait()
+}
+
+// click clicks the entry that is written TOP-VERB:NAME/PART.
+func (s *stage) click(id string) {
+	id, top := strings.CutPrefix(id, "top-")
+	c := choice{top: top}
+	c.verb, c.name, _ = strings.Cut(id, ":")
+	if c.verb == verbEndpoint || c.verb == verbUpWith {
+		c.name, c.part, _ = strings.Cut(c.name, "/")
+	}
+	s.clicks <- c
+	synctest.Wait()
+}
+
+// notice plays a notice of the agent.
+func (s *stage) notice(n api.Notice) {
+	s.events <- api.Event{Type: api.EventNotice, Notice: &n}
+	synctest.Wait()
+}
+
+// press presses a button of a notification.
+func (s *stage) press(n desktop.Note, button int) {
+	n.Actions[button].Do()
+	synctest.Wait()
+}
+
+// did checks all that was requested of the agent and the desktop so far.
+func (s *stage) did(t *testing.T, want ...string) {
+	t.Helper()
+	if got := s.heard(); !slices.Equal(got, want) {
+		t.Errorf("did %q, want %q", got, want)
+	}
+}
+
+// withdrawn checks that the notification of a tag was just removed.
+func (s *stage) withdrawn(t *testing.T, tag string) {
+	t.Helper()
+	if n := s.told(t); n.Tag != tag || n.Title != "" {
+		t.Errorf("%s was not withdrawn, but %+v came", tag, n)
+	}
+}
+
+// told is the notification that was just shown.
+func (s *stage) told(t *testing.T) desktop.Note {
+	t.Helper()
+	select {
+	case n := <-s.notes:
+		return n
+	default:
+		t.Fatal("no notification came")
+		return desktop.Note{}
+	}
+}
+
+func TestPage(t *testing.T) {
+	t.Run("opens after a start from the menu", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
 		s.click("up:jupyter")
 		s.status(statuses["starting"])
 		time.Sleep(30 * time.Second)
 		s.status(reached(nil, session("jupyter", api.SessionReady, page)))
-		want := []string{"up jupyter", "page jupyter", "browse http://localhost:8888/jupyter?token=s3cr3t"}
-		if got := s.heard(); !slices.Equal(got, want) {
-			t.Errorf("did %q, want %q", got, want)
-		}
+		s.did(t, "up jupyter", "page jupyter", "browse http://localhost:8888/jupyter?token=s3cr3t")
 		if len(s.notes) != 0 {
 			t.Errorf("a notification came as well: %+v", <-s.notes)
 		}
-	})
-}
-
-func TestAPageThatAsksForAPasswordGetsItByTheClipboard(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("has its password on the clipboard", play(func(t *testing.T, s *stage) {
 		s.status(reached(nil, session("rstudio", api.SessionReady, page)))
 		s.click("open:rstudio")
-		want := []string{"page rstudio", "browse http://localhost:8888/rstudio?token=s3cr3t", "copy Zm9vYmFy"}
-		if got := s.heard(); !slices.Equal(got, want) {
-			t.Errorf("did %q, want %q", got, want)
-		}
+		s.did(t, "page rstudio", "browse http://localhost:8888/rstudio?token=s3cr3t", "copy Zm9vYmFy")
 		n := s.told(t)
 		if n.Title != "rstudio is ready" || !strings.Contains(n.Body, "clipboard") || !strings.Contains(n.Body, "ann") || strings.Contains(n.Body, "Zm9v") {
 			t.Errorf("the notification is %+v", n)
 		}
-	})
-}
-
-func TestAPasswordThatCannotBeCopiedIsShownByACommand(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("has a command for a password that cannot be copied", play(func(t *testing.T, s *stage) {
 		s.status(reached(nil, session("rstudio", api.SessionReady, page)))
 		s.err, s.fails = errors.New("no clipboard"), "copy"
 		for id, command := range map[string]string{
@@ -457,24 +491,19 @@ func TestAPasswordThatCannotBeCopiedIsShownByACommand(t *testing.T) {
 				t.Errorf("%s: the notification is %+v", id, n)
 			}
 		}
-	})
-}
-
-func TestWhatIsNoPageIsExplainedAndNotOpened(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("is explained where there is none", play(func(t *testing.T, s *stage) {
 		s.status(reached(nil, session("paraview", api.SessionReady, page)))
 		s.click("open:paraview")
-		if got := s.heard(); !slices.Equal(got, []string{"page paraview"}) {
-			t.Errorf("did %q", got)
-		}
+		s.did(t, "page paraview")
 		if n := s.told(t); !strings.Contains(n.Body, "connect ParaView to localhost:11111") {
 			t.Errorf("the notification is %+v", n)
 		}
-	})
+	}))
 }
 
-func TestANotificationsButtonActs(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+func TestButton(t *testing.T) {
+	t.Run("acts", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
 		s.status(statuses["queued-unknown"])
 		time.Sleep(time.Hour)
@@ -483,16 +512,25 @@ func TestANotificationsButtonActs(t *testing.T) {
 		if n.Title != "jupyter is ready" || len(n.Actions) != 1 || n.Actions[0].Label != "Open" {
 			t.Fatalf("the notification is %+v", n)
 		}
-		n.Actions[0].Do()
-		synctest.Wait()
+		s.press(n, 0)
 		if got := s.heard(); !slices.Contains(got, "browse http://localhost:8888/jupyter?token=s3cr3t") {
 			t.Errorf("its button did %q", got)
 		}
-	})
+	}))
+	t.Run("offers the setup without a config", play(func(t *testing.T, s *stage) {
+		s.status(statuses["no-session"])
+		s.click(verbSettings)
+		n := s.told(t)
+		if len(n.Actions) != 1 || n.Actions[0].Label != "Set up…" {
+			t.Fatalf("told %+v", n)
+		}
+		s.press(n, 0)
+		s.did(t, "terminal init")
+	}))
 }
 
-func TestWhatFailsIsSaidAndAPageSaysMore(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+func TestFailure(t *testing.T) {
+	t.Run("is told, and a page says more", play(func(t *testing.T, s *stage) {
 		s.status(statuses["ready"])
 		for _, tt := range []struct {
 			err               error
@@ -523,33 +561,13 @@ func TestWhatFailsIsSaidAndAPageSaysMore(t *testing.T) {
 				t.Fatalf("told %+v", n)
 			}
 			s.err = nil
-			n.Actions[0].Do()
-			synctest.Wait()
+			s.press(n, 0)
 			if !strings.Contains(s.page, tt.page) || strings.Contains(s.page, "s3cr3t") {
 				t.Errorf("no %q in the page %s", tt.page, s.page)
 			}
 		}
-	})
-}
-
-func TestWithoutAConfigTheSetupIsOffered(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.status(statuses["no-session"])
-		s.click(verbSettings)
-		n := s.told(t)
-		if len(n.Actions) != 1 || n.Actions[0].Label != "Set up…" {
-			t.Fatalf("told %+v", n)
-		}
-		n.Actions[0].Do()
-		synctest.Wait()
-		if got := s.heard(); !slices.Equal(got, []string{"terminal init"}) {
-			t.Errorf("its button did %q", got)
-		}
-	})
-}
-
-func TestAFailedSessionsPageHasTheLogAndWhatToDo(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("of a session has the log and what to do", play(func(t *testing.T, s *stage) {
 		failed := session("jupyter", api.SessionFailed, dueTo("the job failed (job 7); its log ends with:\nsrun: <error>\ntoken=s3cr3t"))
 		failed.Hint = "fix the job script; `tunctl logs jupyter` shows the whole log"
 		s.status(reached(nil, failed))
@@ -565,24 +583,10 @@ func TestAFailedSessionsPageHasTheLogAndWhatToDo(t *testing.T) {
 		if strings.Contains(s.page, "s3cr3t") {
 			t.Error("the page shows a token")
 		}
-	})
+	}))
 }
 
-func TestASessionAddedToTheConfigIsInTheMenuAtOnce(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.status(statuses["no-session"])
-		v := statuses["down"]
-		s.status(v) // the agent publishes its whole status after a reload
-		if !strings.Contains(s.shown(), "jupyter: not running  [session:jupyter]") {
-			t.Errorf("the menu is\n%s", s.shown())
-		}
-		if len(s.notes) != 0 {
-			t.Errorf("told %+v", <-s.notes)
-		}
-	})
-}
-
-func TestUnwantedNotificationsAreNotShown(t *testing.T) {
+func TestControllerUnwantedNotification(t *testing.T) {
 	o := Options{Notify: func(kind string) bool { return kind != kindNeedsLogin }}
 	c := newController(o, &screen{}, func() {})
 	c.notifier = make(notes)
@@ -593,7 +597,7 @@ func TestUnwantedNotificationsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestAMenuThatDidNotChangeIsNotDrawnAgain(t *testing.T) {
+func TestControllerUnchangedMenu(t *testing.T) {
 	c := newController(Options{}, &screen{}, func() {})
 	c.view = statuses["down"]
 	c.redraw(noon)

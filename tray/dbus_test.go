@@ -23,6 +23,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/wait"
 )
 
@@ -41,24 +42,16 @@ type process struct {
 func startTray(t *testing.T, address, instance string) *process {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "TUNCTL_TEST_TRAY="+instance, "DBUS_SESSION_BUS_ADDRESS="+address,
 		"GORACE=atexit_sleep_ms=0 exitcode=0 log_path="+filepath.Join(t.TempDir(), "races") /* of the library with itself */, "XDG_RUNTIME_DIR="+t.TempDir())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	p := &process{t: t, cmd: cmd, in: in, lines: make(chan string, 256)}
 	read := make(chan struct{})
 	go func() {
@@ -80,9 +73,7 @@ func startTray(t *testing.T, address, instance string) *process {
 func (p *process) send(v view) {
 	p.t.Helper()
 	line, err := json.Marshal(api.Event{Type: api.EventStatus, Status: &v.Status})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	if _, err := fmt.Fprintf(p.in, "%s\n", line); err != nil {
 		p.t.Fatal(err)
 	}
@@ -151,15 +142,23 @@ func (w *watcher) RegisterStatusNotifierItem(_ string, sender dbus.Sender) *dbus
 func newWatcher(t *testing.T, bus *bustest.Bus) *watcher {
 	t.Helper()
 	w := &watcher{t: t, conn: bus.Connect(t), items: make(chan string, 16)}
-	if err := w.conn.Export(w, watcherPath, watcherName); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.conn.Export(w, watcherPath, watcherName))
 	if _, err := prop.Export(w.conn, watcherPath, prop.Map{watcherName: {
 		"IsStatusNotifierHostRegistered": {Value: true},
 	}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// startWithIcon runs a tray, and waits for its icon on the panel.
+func startWithIcon(t *testing.T) (*watcher, *process, string) {
+	t.Helper()
+	bus := bustest.Start(t)
+	w := newWatcher(t, bus)
+	w.come()
+	p := startTray(t, bus.Address, "a")
+	return w, p, w.icon()
 }
 
 // come and leave are a panel's start and end.
@@ -180,13 +179,7 @@ func (w *watcher) leave() {
 // icon waits for an icon to register.
 func (w *watcher) icon() string {
 	w.t.Helper()
-	select {
-	case name := <-w.items:
-		return name
-	case <-time.After(patience):
-		w.t.Fatal("no icon came")
-		return ""
-	}
+	return wait.For(w.t, "an icon comes", w.items)
 }
 
 // layout is com.canonical.dbusmenu's form of an entry.
@@ -203,9 +196,7 @@ func (w *watcher) entries(icon string) (text string, ids map[string]int32) {
 	var revision uint32
 	var root layout
 	for range 2 { // the library's first answer is one level deep
-		if err := menu.Call("com.canonical.dbusmenu.GetLayout", 0, int32(0), int32(-1), []string{}).Store(&revision, &root); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, menu.Call("com.canonical.dbusmenu.GetLayout", 0, int32(0), int32(-1), []string{}).Store(&revision, &root))
 	}
 	var b strings.Builder
 	ids = map[string]int32{}
@@ -213,9 +204,7 @@ func (w *watcher) entries(icon string) (text string, ids map[string]int32) {
 	walk = func(l layout, path, indent string) {
 		for _, v := range l.Children {
 			var child layout
-			if err := dbus.Store([]any{v.Value()}, &child); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, dbus.Store([]any{v.Value()}, &child))
 			label, _ := child.Properties["label"].Value().(string)
 			state := ""
 			if on, ok := child.Properties["enabled"].Value().(bool); ok && !on {
@@ -267,17 +256,11 @@ func (w *watcher) click(icon string, id int32) {
 	w.t.Helper()
 	err := w.conn.Object(icon, "/StatusNotifierItem/menu").Call("com.canonical.dbusmenu.Event", 0,
 		id, "clicked", dbus.MakeVariant(int32(0)), uint32(0)).Err
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
-func TestEveryEntryWorksOverTheBus(t *testing.T) {
-	bus := bustest.Start(t)
-	w := newWatcher(t, bus)
-	w.come()
-	p := startTray(t, bus.Address, "a")
-	icon := w.icon()
+func TestPanelEntries(t *testing.T) {
+	w, p, icon := startWithIcon(t)
 	p.send(statuses["ready"])
 
 	ids := w.awaitDeep(icon, w.awaitEntry(icon, "Quit (jupyter stays connected)")) // the last one drawn
@@ -294,13 +277,13 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 		{session + "/Copy address", "copy " + whole},
 		{session + "/Show log", "terminal logs -f jupyter"},
 		{session + "/Start", "up jupyter"},
-		{session + "/Disconnect (the job keeps running)", "down jupyter false"},
-		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "down jupyter true"},
+		{session + "/Disconnect (the job keeps running)", "down jupyter"},
+		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "cancel jupyter"},
 		{"narval: connected/Log in…", "login narval"},
 		{"narval: connected/Log out", "logout narval"},
 		{"Dashboard", "dashboard"},
 		{"Edit config…", "edit "},
-		{"Help", "help"},
+		{"Help", "show "},
 	} {
 		id, ok := ids[c.entry]
 		if !ok {
@@ -316,13 +299,9 @@ func TestEveryEntryWorksOverTheBus(t *testing.T) {
 	}
 }
 
-func TestClicksArriveUnderLoad(t *testing.T) {
+func TestPanelClicksUnderLoad(t *testing.T) {
 	const sessions = 25
-	bus := bustest.Start(t)
-	w := newWatcher(t, bus)
-	w.come()
-	p := startTray(t, bus.Address, "a")
-	icon := w.icon()
+	w, p, icon := startWithIcon(t)
 	many := func(left time.Duration) view {
 		v := reached(nil)
 		end := func(j *api.Job) { j.End = time.Now().Add(left) } // the tray's clock is the real one
@@ -339,7 +318,7 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(label, "Other sessions/"), ":")
-		want = append(want, "down "+name+" false")
+		want = append(want, "down "+name)
 		p.send(many(time.Duration(len(want))*time.Hour + 30*time.Minute + 25*time.Second)) // all titles change meanwhile
 		w.click(icon, id)
 	}
@@ -350,12 +329,8 @@ func TestClicksArriveUnderLoad(t *testing.T) {
 	w.awaitEntry(icon, "s0: ready, 1 d 1 h 30 min left")
 }
 
-func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
-	bus := bustest.Start(t)
-	w := newWatcher(t, bus)
-	w.come()
-	p := startTray(t, bus.Address, "a")
-	icon := w.icon()
+func TestPanelChangesOfShape(t *testing.T) {
+	w, p, icon := startWithIcon(t)
 	for i := range 30 {
 		v := reached(narval(api.HostUp, ""))
 		for k := range i % 4 {
@@ -377,10 +352,10 @@ func TestTheMenuSurvivesChangesOfItsShapeUnderClicks(t *testing.T) {
 	w.awaitEntry(icon, "narval: not connected")
 	ids := w.awaitEntry(icon, "Quit")
 	w.click(icon, ids["Help"])
-	p.hears("help")
+	p.hears("show ")
 }
 
-func TestTheIconComesWithThePanelAndBackAfterRestarts(t *testing.T) {
+func TestPanelRestarts(t *testing.T) {
 	bus := bustest.Start(t)
 	w := newWatcher(t, bus)
 	p := startTray(t, bus.Address, "a")
@@ -394,15 +369,13 @@ func TestTheIconComesWithThePanelAndBackAfterRestarts(t *testing.T) {
 		w.awaitEntry(icon, "Open my notebook")
 		w.leave()
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if code, last := p.ends(); code != 0 {
 		t.Errorf("told to end, it ended with %d: %s", code, last)
 	}
 }
 
-func TestADyingBusEndsTheTrayWithoutAPanic(t *testing.T) {
+func TestPanelDyingBus(t *testing.T) {
 	for _, shown := range []bool{true, false} {
 		t.Run(fmt.Sprintf("icon shown %v", shown), func(t *testing.T) {
 			bus := bustest.Start(t)
@@ -423,15 +396,13 @@ func TestADyingBusEndsTheTrayWithoutAPanic(t *testing.T) {
 	}
 }
 
-func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
+func TestPanelContextEnd(t *testing.T) {
 	bus := bustest.Start(t)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
 	for i := range 20 { // the bus's end and the context's are seen in either order
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := acquireInstance(ctx, fmt.Sprint("a", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		told := make(chan struct{})
 		done := make(chan error, 1)
 		go func() {
@@ -446,14 +417,14 @@ func TestBeingToldToEndIsNotTheDesktopsEnd(t *testing.T) {
 	}
 }
 
-func TestWithoutASessionBusItSaysWhatToDo(t *testing.T) {
+func TestInstanceWithoutBus(t *testing.T) {
 	p := startTray(t, "unix:path="+filepath.Join(t.TempDir(), "none"), "a")
 	if code, last := p.ends(); code != 1 || !strings.Contains(last, "no desktop session") {
 		t.Errorf("it ended with %d: %s", code, last)
 	}
 }
 
-func TestOneTrayServesADesktop(t *testing.T) {
+func TestInstanceIsOne(t *testing.T) {
 	bus := bustest.Start(t)
 	w := newWatcher(t, bus)
 	w.come()

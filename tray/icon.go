@@ -37,19 +37,9 @@ var iconColours = map[iconKind]color.NRGBA{
 // point is a place in the icon, which spans -1 to 1 both ways, y down.
 type point struct{ x, y float64 }
 
-// ink is what covers a point.
-type ink int
-
-const (
-	inkNone ink = iota
-	inkColour
-	inkMark // white, on the colour
-)
-
-// inkAt says what covers p in an icon.
-func inkAt(kind iconKind, p point) ink {
+// covers says what covers p in an icon: its body, in its colour, and a white mark on that.
+func covers(kind iconKind, p point) (body, mark bool) {
 	r := math.Hypot(p.x, p.y)
-	var body, mark bool
 	switch kind {
 	case iconIdle:
 		body = r < 0.9 && r > 0.56
@@ -69,13 +59,7 @@ func inkAt(kind iconKind, p point) ink {
 		body = math.Max(math.Abs(p.x), math.Abs(p.y)) < 0.88
 		mark = near(p, point{-0.4, -0.4}, point{0.4, 0.4}, 0.14) || near(p, point{-0.4, 0.4}, point{0.4, -0.4}, 0.14)
 	}
-	switch {
-	case mark:
-		return inkMark
-	case body:
-		return inkColour
-	}
-	return inkNone
+	return body, mark
 }
 
 // near reports whether p is within reach of the stroke from a to b.
@@ -108,11 +92,11 @@ func drawIcon(kind iconKind, size int) *image.NRGBA {
 				at := func(pixel, sub int) float64 {
 					return (float64(pixel)+(float64(sub)+0.5)/samples)/float64(size)*2 - 1
 				}
-				switch inkAt(kind, point{at(x, i%samples), at(y, i/samples)}) {
-				case inkColour:
-					coloured++
-				case inkMark:
+				switch body, mark := covers(kind, point{at(x, i%samples), at(y, i/samples)}); {
+				case mark:
 					marked++
+				case body:
+					coloured++
 				}
 			}
 			img.SetNRGBA(x, y, blend(colour, coloured, marked, samples*samples))

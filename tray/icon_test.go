@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 var iconKinds = []iconKind{iconIdle, iconCharged, iconWorking, iconReady, iconNeedsYou, iconTrouble}
@@ -31,7 +33,7 @@ func contrast(a, b color.NRGBA) float64 {
 	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
 }
 
-func TestTheIconsStandOutFromLightAndDarkPanels(t *testing.T) {
+func TestIconContrast(t *testing.T) {
 	for _, kind := range iconKinds {
 		for name, panel := range map[string]color.NRGBA{"white": {255, 255, 255, 255}, "dark": {30, 30, 30, 255}} {
 			if c := contrast(iconColours[kind], panel); c < 3 {
@@ -41,9 +43,9 @@ func TestTheIconsStandOutFromLightAndDarkPanels(t *testing.T) {
 	}
 }
 
-// TestTheIconsDifferWithoutColour compares the icons as outlines and as drawings in
+// TestIconOutlines compares the icons as outlines and as drawings in
 // one colour, at the smallest size.
-func TestTheIconsDifferWithoutColour(t *testing.T) {
+func TestIconOutlines(t *testing.T) {
 	grey := func(kind iconKind) []int {
 		img := drawIcon(kind, 16)
 		values := make([]int, 16*16)
@@ -72,7 +74,7 @@ func TestTheIconsDifferWithoutColour(t *testing.T) {
 	}
 }
 
-func TestThePanelsIconHasNoHalfTransparentPixel(t *testing.T) {
+func TestIconHardEdges(t *testing.T) {
 	for _, kind := range iconKinds {
 		img := drawIcon(kind, 64)
 		hardEdges(img)
@@ -84,7 +86,7 @@ func TestThePanelsIconHasNoHalfTransparentPixel(t *testing.T) {
 	}
 }
 
-func TestAWindowsIconHoldsItsPictures(t *testing.T) {
+func TestIconOfWindows(t *testing.T) {
 	sizes := []int{16, 32, 64}
 	data := ico(iconReady, sizes...)
 	le := binary.LittleEndian
@@ -95,9 +97,7 @@ func TestAWindowsIconHoldsItsPictures(t *testing.T) {
 		e := data[6+16*i:]
 		length, offset := le.Uint32(e[8:]), le.Uint32(e[12:])
 		img, err := png.Decode(bytes.NewReader(data[offset : offset+length]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if int(e[0]) != size || img.Bounds() != image.Rect(0, 0, size, size) {
 			t.Errorf("picture %d is %v and said to be %d wide, want %d", i, img.Bounds(), e[0], size)
 		}
@@ -126,9 +126,7 @@ func TestIconSheet(t *testing.T) {
 			x += size + 8
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "icons.png"), pngOf(sheet), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "icons.png"), pngOf(sheet), 0o644))
 }
 
 // paste draws img over sheet at x, y.

@@ -4,7 +4,7 @@ package tray
 
 import "testing"
 
-func TestOneTrayOfAHomeRunsAtATime(t *testing.T) {
+func TestInstanceOfAHome(t *testing.T) {
 	home := t.TempDir()
 	first, err := acquireInstance(t.Context(), home)
 	if err != nil || first == nil {

@@ -254,23 +254,29 @@ func openable(s api.Session) bool { return s.State == api.SessionReady && s.URL 
 // listMost is how many sessions or hosts are in the menu itself, so that its end stays on the screen.
 const listMost = 8
 
+// folded has the items of a list that matter now and, of a long one, the others in a submenu.
+func folded(items []menuItem, rest menuItem, matters func(menuItem) bool) []menuItem {
+	if len(items) <= listMost {
+		return items
+	}
+	var shown []menuItem
+	for _, item := range items {
+		if matters(item) && len(shown) < listMost {
+			shown = append(shown, item)
+		} else {
+			rest.Children = append(rest.Children, item)
+		}
+	}
+	return append(shown, rest)
+}
+
 // sessionItems are the sessions, each with what can be done about it. Of many, those that do
 // nothing now are in a submenu.
 func sessionItems(v view) []menuItem {
-	items, rest := []menuItem{}, entry("other-sessions", "", "Other sessions", true)
-	for _, item := range allSessionItems(v) {
+	return folded(allSessionItems(v), entry("other-sessions", "", "Other sessions", true), func(item menuItem) bool {
 		s, _ := v.Status.Session(item.ID.name)
-		resting := !mayBeCharged(s, v.Now) && (s.State == api.SessionDown || s.State == api.SessionEnded)
-		if len(v.Status.Sessions) > listMost && (resting || len(items) == listMost) {
-			rest.Children = append(rest.Children, item)
-		} else {
-			items = append(items, item)
-		}
-	}
-	if len(rest.Children) > 0 {
-		items = append(items, rest)
-	}
-	return items
+		return mayBeCharged(s, v.Now) || s.State != api.SessionDown && s.State != api.SessionEnded
+	})
 }
 
 func allSessionItems(v view) []menuItem {
@@ -378,12 +384,7 @@ func hostItems(v view) []menuItem {
 		}
 		items = append(items, item)
 	}
-	if len(items) > listMost {
-		rest := entry("other-hosts", "", "Other hosts", true)
-		rest.Children = items[listMost:]
-		items = append(items[:listMost:listMost], rest)
-	}
-	return items
+	return folded(items, entry("other-hosts", "", "Other hosts", true), func(menuItem) bool { return true })
 }
 
 // quitTitle says that sessions stay connected without the icon.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the menus under testdata")
@@ -158,7 +159,7 @@ func render(m menu) string {
 	return b.String()
 }
 
-func TestTheMenuTellsTheStatus(t *testing.T) {
+func TestMenu(t *testing.T) {
 	for name, v := range statuses {
 		t.Run(name, func(t *testing.T) {
 			v.Now = noon
@@ -166,14 +167,10 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 			got := render(menuFor(v))
 			path := filepath.Join("testdata", "menus", name+".txt")
 			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got != string(want) {
 				t.Errorf("the menu is\n%s\nwant\n%s", got, want)
 			}
@@ -181,7 +178,7 @@ func TestTheMenuTellsTheStatus(t *testing.T) {
 	}
 }
 
-func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
+func TestMenuFirstEntry(t *testing.T) {
 	for name, want := range map[string]string{
 		"no-agent": "Start tunctl", "no-session": "Set up my first notebook…", "down": "Start my notebook",
 		"down-charged": "Reconnect to my notebook", "several-down": "Start…", "ended": "Start my notebook",
@@ -201,7 +198,7 @@ func TestTheFirstEntryIsWhatToDoNow(t *testing.T) {
 	}
 }
 
-func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
+func TestMenuPageName(t *testing.T) {
 	s := session("board", api.SessionReady, page)
 	s.Endpoint = &api.Endpoint{App: "tensorboard"}
 	if first := menuFor(reached(nil, s)).Items[0]; first.Title != "Open board" {
@@ -209,7 +206,7 @@ func TestAPageThatIsNoNotebookIsOpenedByItsName(t *testing.T) {
 	}
 }
 
-func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
+func TestMenuRepeatsNothing(t *testing.T) {
 	for name, v := range statuses {
 		v.Now, v.CanAutostart = noon, true
 		items := menuFor(v).Items
@@ -228,7 +225,7 @@ func TestNoSentenceIsInTheMenuTwice(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsDownSaysWhenItsJobWasSeen(t *testing.T) {
+func TestMenuJobLastSeen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*api.Job)
 		want   string
@@ -245,7 +242,7 @@ func TestASessionThatIsDownSaysWhenItsJobWasSeen(t *testing.T) {
 	}
 }
 
-func TestNoTwoEntriesShareAnID(t *testing.T) {
+func TestMenuIDs(t *testing.T) {
 	for name, v := range statuses {
 		seen := map[choice]bool{}
 		var walk func(items []menuItem)
@@ -262,7 +259,7 @@ func TestNoTwoEntriesShareAnID(t *testing.T) {
 	}
 }
 
-func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
+func TestMenuShape(t *testing.T) {
 	shape := func(name string) string {
 		var ids []string
 		for _, it := range menuFor(statuses[name]).Items {
@@ -281,7 +278,7 @@ func TestTheMenuKeepsItsShapeOnTheWayToReady(t *testing.T) {
 	}
 }
 
-func TestAStartAtLoginThatCannotBeSwitchedIsNotOffered(t *testing.T) {
+func TestMenuWithoutAutostart(t *testing.T) {
 	if text := render(menuFor(statuses["ready"])); strings.Contains(text, "["+verbAutostart+"]") {
 		t.Errorf("it is offered, though nothing does it:\n%s", text)
 	}

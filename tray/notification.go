@@ -61,7 +61,7 @@ func (n notification) tag() string {
 type tracker struct {
 	sessions map[string]*trackedSession
 	logins   map[string]bool         // hosts whose login was asked for
-	attended map[string]time.Time    // hosts that a person was just busy with elsewhere, and when
+	attended map[string]time.Time    // hosts whose prompts a user just answered elsewhere or declined, and when: what follows is no news
 	current  map[string]notification // what was shown and still holds, by tag
 }
 
@@ -99,10 +99,6 @@ func (t *tracker) update(st api.Status, requested map[string]time.Time, now time
 	t.sessions = sessions
 	return append(all, t.newLogins(st, now)...)
 }
-
-// markAttended notes that a person answered, or declined to answer, the prompts of a
-// host: they know what follows from that.
-func (t *tracker) markAttended(host string, now time.Time) { t.attended[host] = now }
 
 // shown remembers a notification that was shown, for outdated.
 func (t *tracker) shown(n notification) {

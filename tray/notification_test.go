@@ -46,7 +46,7 @@ func told() map[string]notification {
 	return all
 }
 
-func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
+func TestNotificationText(t *testing.T) {
 	check := func(name string, n notification) {
 		t.Helper()
 		if len([]rune(n.title)) > 40 || n.title == "" {
@@ -82,7 +82,7 @@ func TestANotificationIsShortAndNamesNoCommand(t *testing.T) {
 	}
 }
 
-func TestWhatIsANotification(t *testing.T) {
+func TestNotification(t *testing.T) {
 	// step is how a session is at a time after noon.
 	type step struct {
 		after time.Duration
@@ -177,7 +177,7 @@ func TestWhatIsANotification(t *testing.T) {
 	}
 }
 
-func TestALinkThatAPersonCutIsNoNews(t *testing.T) {
+func TestNotificationOfLogout(t *testing.T) {
 	h := newTracker()
 	for i, state := range []api.SessionState{api.SessionReady, api.SessionNeedsLogin, api.SessionNeedsLogin, api.SessionReconnecting, api.SessionReady} {
 		s := session("jupyter", state)
@@ -192,7 +192,7 @@ func TestALinkThatAPersonCutIsNoNews(t *testing.T) {
 	}
 }
 
-func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
+func TestNotificationHolds(t *testing.T) {
 	tests := []struct {
 		kind   string
 		name   string
@@ -228,7 +228,7 @@ func TestWhatNoLongerHoldsIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestAnEndThatWasAskedForIsNoNews(t *testing.T) {
+func TestNotificationOfRequestedEnd(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		h := newTracker()
 		s := session("jupyter", api.SessionReady, runsFor(time.Hour))

@@ -6,14 +6,50 @@ import (
 	"context"
 	"log"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"fyne.io/systray"
+
+	"tunctl/internal/desktop"
+	"tunctl/internal/latest"
 )
 
 // Available returns why this build cannot show the icon: it can.
 func Available() error { return nil }
+
+// Run shows the tray until ctx ends, a person quits it, or the desktop ends.
+// Call it on the main goroutine, since macOS draws nowhere else, and once in a process,
+// since the library has one icon. If another tray already runs on this desktop,
+// Run reports that with Tell and returns nil.
+func Run(ctx context.Context, o Options) error {
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	inst, err := acquireInstance(ctx, o.Instance)
+	if err != nil {
+		return err
+	}
+	if inst == nil {
+		o.Tell("The tray is already running on this desktop.")
+		return nil
+	}
+	defer inst.release()
+
+	p := newPanel(o.Log)
+	c := newController(o, p, quit)
+	if notifier, err := desktop.NewNotifier(ctx); err != nil {
+		o.Log.Info("no notifications on this desktop", "err", err)
+	} else {
+		defer notifier.Close()
+		c.notifier = notifier
+	}
+	c.acts <- choice{verb: verbStartAgent}
+	var serving sync.WaitGroup
+	serving.Go(func() { c.Serve(ctx) })
+	err = p.Serve(ctx, inst, o.Tell)
+	quit()
+	serving.Wait()
+	return err
+}
 
 // panel is the display: a thin layer over fyne.io/systray that works around its
 // faults. The library keeps its state in package variables, so a process has one.
@@ -40,19 +76,7 @@ func newPanel(logger *slog.Logger) *panel {
 }
 
 // Show draws m, instead of any menu that still waits to be drawn.
-func (p *panel) Show(m menu) {
-	for {
-		select {
-		case p.menus <- m:
-			return
-		default:
-		}
-		select {
-		case <-p.menus:
-		default:
-		}
-	}
-}
+func (p *panel) Show(m menu) { latest.Offer(p.menus, m) }
 
 // Clicks has the entries that are clicked.
 func (p *panel) Clicks() <-chan choice { return p.clicks }
@@ -67,7 +91,7 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 		return err
 	}
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(libraryLog{p.log}) // the library talks to the standard logger
+	log.SetOutput(slog.NewLogLogger(p.log.Handler(), slog.LevelDebug).Writer()) // the library talks to the standard logger
 
 	var first menu
 	select {
@@ -75,7 +99,11 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 	case <-ctx.Done():
 		return nil
 	}
-	p.setInitialIcon(first)
+	if readsIconOnce { // before the icon is registered; other systems have nothing to set yet
+		systray.SetTitle("tunctl")
+		systray.SetIcon(iconBytes(first.Icon))
+		systray.SetTooltip(first.Tooltip)
+	}
 	drawing, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
@@ -105,17 +133,6 @@ func (p *panel) Serve(ctx context.Context, inst *instance, tell func(string)) (e
 		helpers.Go(func() { p.redraw(drawing) })
 	}, func() {})
 	return nil
-}
-
-// setInitialIcon sets the icon before it is registered: some panels read it only once
-// over D-Bus. Other systems have nothing to set yet.
-func (p *panel) setInitialIcon(m menu) {
-	if !readsIconOnce {
-		return
-	}
-	systray.SetTitle("tunctl")
-	systray.SetIcon(iconBytes(m.Icon))
-	systray.SetTooltip(m.Tooltip)
 }
 
 // redraw draws every menu that comes.
@@ -179,11 +196,7 @@ func (p *panel) add(parent *systray.MenuItem, items []menuItem) []*row {
 	for i, it := range items {
 		rows[i] = &row{}
 		if it.Separator {
-			if parent == nil {
-				systray.AddSeparator()
-			} else {
-				parent.AddSeparator()
-			}
+			systray.AddSeparator() // only the top has some
 			continue
 		}
 		item := newItem(parent, it)
@@ -202,14 +215,12 @@ func (p *panel) add(parent *systray.MenuItem, items []menuItem) []*row {
 func newItem(parent *systray.MenuItem, it menuItem) *systray.MenuItem {
 	title := label(it.Title)
 	switch {
-	case parent == nil && it.Checkable:
-		return systray.AddMenuItemCheckbox(title, "", it.Checked)
-	case parent == nil:
-		return systray.AddMenuItem(title, "")
+	case parent != nil:
+		return parent.AddSubMenuItem(title, "")
 	case it.Checkable:
-		return parent.AddSubMenuItemCheckbox(title, "", it.Checked)
+		return systray.AddMenuItemCheckbox(title, "", it.Checked)
 	}
-	return parent.AddSubMenuItem(title, "")
+	return systray.AddMenuItem(title, "")
 }
 
 // forward receives a row's clicks at all times: the library drops those that
@@ -269,13 +280,4 @@ func change(rows []*row, old, items []menuItem) {
 		}
 		change(r.children, old[i].Children, it.Children)
 	}
-}
-
-// libraryLog writes the library's lines to our log.
-type libraryLog struct{ log *slog.Logger }
-
-// Write implements io.Writer.
-func (l libraryLog) Write(line []byte) (int, error) {
-	l.log.Debug("tray library", "says", strings.TrimSpace(string(line)))
-	return len(line), nil
 }

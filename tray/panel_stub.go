@@ -4,7 +4,6 @@ package tray
 
 import (
 	"context"
-	"log/slog"
 
 	"tunctl/internal/api"
 )
@@ -16,16 +15,5 @@ func Available() error {
 		WithHint("`make app` on a Mac builds tunctl.app with the icon; all commands work without it, and `tunctl status --watch` shows the same")
 }
 
-// panel of a build that cannot show an icon.
-type panel struct{}
-
-func newPanel(*slog.Logger) *panel { return &panel{} }
-
-// Show does nothing.
-func (*panel) Show(menu) {}
-
-// Clicks never has any.
-func (*panel) Clicks() <-chan choice { return nil }
-
-// Serve returns why there is no icon.
-func (*panel) Serve(context.Context, *instance, func(string)) error { return Available() }
+// Run returns why there is no icon.
+func Run(context.Context, Options) error { return Available() }

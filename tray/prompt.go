@@ -173,7 +173,7 @@ func (c *controller) promptClosed(p api.Prompt, now time.Time) {
 		delete(c.prompts, p.ID)
 	}
 	if p.Kind != api.PromptApproval && (!ours || q.refused.Load()) {
-		c.tracker.markAttended(p.Host, now)
+		c.tracker.attended[p.Host] = now
 	}
 }
 

@@ -2,7 +2,6 @@ package tray
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,8 +27,8 @@ func (s *stage) answer(text string) {
 	synctest.Wait()
 }
 
-func TestPromptsAreAskedOneAtATimeAndAnswered(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+func TestPrompt(t *testing.T) {
+	t.Run("one at a time", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
 		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "alice's password: "))
 		s.prompts(api.EventPrompt, prompt("2", api.PromptQuestion, "Code: "))
@@ -38,15 +37,9 @@ func TestPromptsAreAskedOneAtATimeAndAnswered(t *testing.T) {
 		}
 		s.answer("hunter2")
 		s.answer("") // cancelled
-		want := []string{"answer 1 hunter2", "answer 2 cancelled"}
-		if got := s.heard(); !slices.Equal(got, want) {
-			t.Errorf("did %q, want %q", got, want)
-		}
-	})
-}
-
-func TestALoginIsAskedBeforeAnAssistantsQuestion(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+		s.did(t, "answer 1 hunter2", "answer 2 cancelled")
+	}))
+	t.Run("a login before an assistant", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
 		s.prompts(api.EventPrompt, prompt("1", api.PromptApproval, "The assistant asks."))
 		s.prompts(api.EventPrompt, prompt("2", api.PromptApproval, "It asks again."))
@@ -54,18 +47,12 @@ func TestALoginIsAskedBeforeAnAssistantsQuestion(t *testing.T) {
 		for _, answer := range []string{"123456", "yes", ""} {
 			s.answer(answer)
 		}
-		want := []string{"answer 3 123456", "answer 1 yes", "answer 2 cancelled"}
-		if got := s.heard(); !slices.Equal(got, want) {
-			t.Errorf("did %q, want %q", got, want)
-		}
+		s.did(t, "answer 3 123456", "answer 1 yes", "answer 2 cancelled")
 		if n := len(s.dialogs.asked); n != 4 { // the first one twice
 			t.Errorf("%d dialogs were shown", n)
 		}
-	})
-}
-
-func TestTheMenuRaisesADialogThatWaits(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("raised by the menu", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
 		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
 		if menu := s.shown(); !strings.HasPrefix(menu, "icon: needs-you\ntooltip: tunctl · narval waits for your answer\n\n  Answer narval…") {
@@ -76,17 +63,12 @@ func TestTheMenuRaisesADialogThatWaits(t *testing.T) {
 			t.Errorf("%d dialogs were shown", n)
 		}
 		s.answer("hunter2")
-		if got := s.heard(); !slices.Equal(got, []string{"answer 1 hunter2"}) {
-			t.Errorf("did %q", got)
-		}
+		s.did(t, "answer 1 hunter2")
 		if menu := s.shown(); !strings.HasPrefix(menu, "icon: idle") {
 			t.Errorf("the menu is %s", menu)
 		}
-	})
-}
-
-func TestADialogGoesWhenItsPromptDoes(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+	}))
+	t.Run("closed with its dialog", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
 		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
 		s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
@@ -96,13 +78,46 @@ func TestADialogGoesWhenItsPromptDoes(t *testing.T) {
 		}
 		s.events <- api.Event{} // the agent goes, and its question with it
 		synctest.Wait()
-		if got := s.heard(); len(got) != 0 {
-			t.Errorf("did %q for prompts that were closed", got)
+		s.did(t)
+	}))
+	t.Run("in a terminal without dialogs", play(func(t *testing.T, s *stage) {
+		s.failing = errors.New("no display")
+		s.status(statuses["down"])
+		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
+		n := s.told(t)
+		if n.Title != "Log in to narval" || len(n.Actions) != 1 {
+			t.Fatalf("told %+v", n)
 		}
-	})
+		s.press(n, 0)
+		s.did(t, "answer 1 cancelled", "terminal login narval")
+	}))
+	t.Run("of an assistant", play(func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		const text = `The assistant that calls itself "clippy" asks to start session jupyter on narval.`
+		for i, answer := range []string{"yes", ""} {
+			p := prompt(strconv.Itoa(i), api.PromptApproval, text)
+			s.prompts(api.EventPrompt, p)
+			q := <-s.dialogs.asked
+			if q.Kind != desktop.AskChoice || q.Text != text || q.Yes != "Allow" || !strings.Contains(q.Title, "assistant") {
+				t.Errorf("%+v", q)
+			}
+			s.answer(answer)
+			s.prompts(api.EventPromptClosed, p)
+		}
+		s.did(t, "answer 0 yes", "answer 1 cancelled")
+	}))
+	t.Run("of an assistant without a window is not declined", play(func(t *testing.T, s *stage) {
+		s.status(statuses["down"])
+		s.failing = desktop.ErrUnavailable
+		s.prompts(api.EventPrompt, prompt("0", api.PromptApproval, "The assistant asks."))
+		if n := s.told(t); !strings.Contains(n.Body, "tunctl mcp approve") {
+			t.Errorf("told %+v", n)
+		}
+		s.did(t)
+	}))
 }
 
-func TestWhoeverWouldNotAnswerIsNotToldThatALoginIsNeeded(t *testing.T) {
+func TestPromptDeclined(t *testing.T) {
 	needed := statuses["needs-login"]
 	for _, tt := range []struct {
 		name string
@@ -123,37 +138,18 @@ func TestWhoeverWouldNotAnswerIsNotToldThatALoginIsNeeded(t *testing.T) {
 			s.prompts(api.EventPromptClosed, prompt("1", api.PromptPassword, ""))
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			play(t, func(t *testing.T, s *stage) {
-				s.status(statuses["down"])
-				tt.play(s)
-				s.status(needed)
-				if told := len(s.notes) > 0; told != tt.told {
-					t.Errorf("told: %v, want %v", told, tt.told)
-				}
-			})
-		})
+		t.Run(tt.name, play(func(t *testing.T, s *stage) {
+			s.status(statuses["down"])
+			tt.play(s)
+			s.status(needed)
+			if told := len(s.notes) > 0; told != tt.told {
+				t.Errorf("told: %v, want %v", told, tt.told)
+			}
+		}))
 	}
 }
 
-func TestWithoutADialogANotificationOpensATerminal(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.failing = errors.New("no display")
-		s.status(statuses["down"])
-		s.prompts(api.EventPrompt, prompt("1", api.PromptPassword, "password"))
-		n := s.told(t)
-		if n.Title != "Log in to narval" || len(n.Actions) != 1 {
-			t.Fatalf("told %+v", n)
-		}
-		n.Actions[0].Do()
-		synctest.Wait()
-		if got := s.heard(); !slices.Equal(got, []string{"answer 1 cancelled", "terminal login narval"}) {
-			t.Errorf("did %q", got)
-		}
-	})
-}
-
-func TestADialogSaysWhatItIsAbout(t *testing.T) {
+func TestPromptText(t *testing.T) {
 	key := prompt("1", api.PromptHostKey, "The authenticity of narval can't be established. Its ED25519 key fingerprint is SHA256:abc. Trust it?")
 	key.Fingerprint, key.Echo = "SHA256:abc", true
 	code := prompt("2", api.PromptQuestion, "Passcode: ")
@@ -187,41 +183,7 @@ func TestADialogSaysWhatItIsAbout(t *testing.T) {
 	}
 }
 
-func TestWhatAnAssistantAsksIsAllowedOrNot(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.status(statuses["down"])
-		const text = `The assistant that calls itself "clippy" asks to start session jupyter on narval.`
-		for i, answer := range []string{"yes", ""} {
-			p := prompt(strconv.Itoa(i), api.PromptApproval, text)
-			s.prompts(api.EventPrompt, p)
-			q := <-s.dialogs.asked
-			if q.Kind != desktop.AskChoice || q.Text != text || q.Yes != "Allow" || !strings.Contains(q.Title, "assistant") {
-				t.Errorf("%+v", q)
-			}
-			s.answer(answer)
-			s.prompts(api.EventPromptClosed, p)
-		}
-		if got, want := s.heard(), []string{"answer 0 yes", "answer 1 cancelled"}; !slices.Equal(got, want) {
-			t.Errorf("did %q, want %q", got, want)
-		}
-	})
-}
-
-func TestWithoutAWindowNobodyHasSaidNoToAnAssistant(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		s.status(statuses["down"])
-		s.failing = desktop.ErrUnavailable
-		s.prompts(api.EventPrompt, prompt("0", api.PromptApproval, "The assistant asks."))
-		if n := s.told(t); !strings.Contains(n.Body, "tunctl mcp approve") {
-			t.Errorf("told %+v", n)
-		}
-		if got := s.heard(); len(got) > 0 {
-			t.Errorf("did %q", got)
-		}
-	})
-}
-
-func TestADialogSaysWhyItComesNow(t *testing.T) {
+func TestPromptReason(t *testing.T) {
 	for want, st := range map[string]view{
 		"tunctl is connecting to narval.":                                         statuses["down"],
 		"tunctl is connecting to narval for jupyter.":                             statuses["connecting"],
@@ -234,64 +196,48 @@ func TestADialogSaysWhyItComesNow(t *testing.T) {
 	}
 }
 
-func TestACertificateThatEndsSoonIsToldUntilTheHostIsLost(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+func TestNotice(t *testing.T) {
+	t.Run("of a certificate that ends soon", play(func(t *testing.T, s *stage) {
 		host := func(state api.HostState) view {
 			return reached([]api.Host{{Alias: "narval", State: state}}, session("jupyter", api.SessionReady, page))
 		}
 		s.status(host(api.HostUp))
-		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
+		s.notice(api.Notice{
 			Kind: api.NoticeNeedsLogin, Host: "narval", Text: "your certificate for narval expires soon: after 17:30, a lost connection needs you",
-		}}
-		synctest.Wait()
+		})
 		if n := s.told(t); n.Title != "Your certificate for narval expires soon" || n.Body != "After 17:30, a lost connection needs you." || !n.Urgent {
 			t.Errorf("told %+v", n)
 		}
 		s.status(host(api.HostUp)) // it stays
 		s.status(host(api.HostDown))
-		if n := s.told(t); n.Tag != "needs-login:narval" || n.Title != "" {
-			t.Errorf("it was not withdrawn, but %+v came", n)
-		}
-	})
-}
-
-func TestATimeLimitIsToldWithAButtonForMoreTime(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+		s.withdrawn(t, "needs-login:narval")
+	}))
+	t.Run("of a time limit has a button for more time", play(func(t *testing.T, s *stage) {
 		end := time.Now().Add(10 * time.Minute)
 		running := func(end time.Time) view {
 			return reached(nil, session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.State, j.End = api.JobRunning, end })))
 		}
 		s.status(running(end))
-		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
+		s.notice(api.Notice{
 			Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 10 min, at 12:10: save your work",
-		}}
-		synctest.Wait()
+		})
 		n := s.told(t)
 		if n.Title != "jupyter ends in 10 min, at 12:10" || n.Body != "Save your work. Extend it from the tray menu, if the site allows that." || !n.Urgent || len(n.Actions) != 1 {
 			t.Fatalf("told %+v", n)
 		}
-		n.Actions[0].Do()
-		synctest.Wait()
-		if got := s.heard(); !slices.Equal(got, []string{"extend jupyter 1h0m0s"}) {
-			t.Errorf("its button did %q", got)
-		}
+		s.press(n, 0)
+		s.did(t, "extend jupyter 1h0m0s")
 		if n := s.told(t); n.Title != "jupyter was extended" || !strings.HasPrefix(n.Body, "Job 1001 runs until ") {
 			t.Errorf("after it, %+v", n)
 		}
 		s.status(running(end.Add(time.Hour)))
-		if n := s.told(t); n.Tag != "time-limit:jupyter" || n.Title != "" {
-			t.Errorf("the warning was not withdrawn, but %+v came", n)
-		}
-	})
-}
-
-func TestTheNoticeOfAnIdleJobIsWithdrawnWhenItIsUsedAgain(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+		s.withdrawn(t, "time-limit:jupyter")
+	}))
+	t.Run("of an idle job is withdrawn when it is used", play(func(t *testing.T, s *stage) {
 		idle := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
 		idle.Idle = true
 		s.status(reached(nil, idle))
-		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job"}}
-		synctest.Wait()
+		s.notice(api.Notice{Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job"})
 		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "jupyter is idle" {
 			t.Fatalf("told %+v", n)
 		}
@@ -299,20 +245,14 @@ func TestTheNoticeOfAnIdleJobIsWithdrawnWhenItIsUsedAgain(t *testing.T) {
 		used := idle
 		used.Idle = false
 		s.status(reached(nil, used))
-		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "" {
-			t.Errorf("the notice was not withdrawn, but %+v came", n)
-		}
-	})
-}
-
-func TestAnIdleJobIsEndedOnlyAfterAQuestion(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
+		s.withdrawn(t, "idle:jupyter")
+	}))
+	t.Run("of an idle job asks before it ends that", play(func(t *testing.T, s *stage) {
 		running := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
 		s.status(reached(nil, running))
-		s.events <- api.Event{Type: api.EventNotice, Notice: &api.Notice{
+		s.notice(api.Notice{
 			Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
-		}}
-		synctest.Wait()
+		})
 		n := s.told(t)
 		if n.Title != "jupyter is idle" || n.Body != "Idle for 30 min, 3.2 GPU-hours left in this job. End the job from the tray menu." || len(n.Actions) != 2 || n.Urgent {
 			t.Fatalf("told %+v", n)
@@ -320,40 +260,30 @@ func TestAnIdleJobIsEndedOnlyAfterAQuestion(t *testing.T) {
 		if keep, end := n.Actions[0].Label, n.Actions[1].Label; keep != "Keep" || end != "End the job…" {
 			t.Errorf("its buttons are %q and %q", keep, end)
 		}
-		n.Actions[0].Do() // Keep
-		synctest.Wait()
-		n.Actions[1].Do()
-		synctest.Wait()
-		if did := s.heard(); len(did) != 0 {
-			t.Fatalf("before the question was answered, it did %q", did)
-		}
+		s.press(n, 0) // Keep
+		s.press(n, 1)
+		s.did(t)
 		question := s.told(t)
 		if question.Title != "End the job of jupyter?" || !strings.Contains(question.Body, "48213") || len(question.Actions) != 2 {
 			t.Fatalf("it asks %+v", question)
 		}
-		question.Actions[1].Do()
-		synctest.Wait()
-		if did := s.heard(); !slices.Equal(did, []string{"cancel jupyter"}) {
-			t.Errorf("after it was answered, it did %q", did)
-		}
+		s.press(question, 1)
+		s.did(t, "cancel jupyter")
 		running.State, running.Job.State = api.SessionEnded, api.JobCancelled
 		running.Asked = true
 		s.status(reached(nil, running))
-		if n := s.told(t); n.Tag != "idle:jupyter" || n.Title != "" {
-			t.Errorf("the question was not withdrawn, but %+v came", n)
-		}
+		s.withdrawn(t, "idle:jupyter")
 		another := running
 		another.State, another.Job = api.SessionReady, &api.Job{ID: "48999", State: api.JobRunning, End: time.Now().Add(time.Hour)}
 		s.status(reached(nil, another))
-		question.Actions[1].Do() // some desktops keep old notifications
-		synctest.Wait()
+		s.press(question, 1) // some desktops keep old notifications
 		if did := s.heard(); len(did) != 1 {
 			t.Errorf("the question was about another job, and it did %q", did)
 		}
-	})
+	}))
 }
 
-func TestALoginPageIsOpenedOnlyIfTheSiteNamesItAndThePersonAgrees(t *testing.T) {
+func TestPromptLoginPage(t *testing.T) {
 	const link = "https://iam.example.org/device?user_code=ABCD"
 	for name, tt := range map[string]struct {
 		page    string
@@ -366,32 +296,28 @@ func TestALoginPageIsOpenedOnlyIfTheSiteNamesItAndThePersonAgrees(t *testing.T) 
 		"nothing is copied":  {"", []string{"", "done"}, []string{"answer 1 done"}},
 		"the login declined": {link, []string{"yes", ""}, []string{"browse " + link, "answer 1 cancelled"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T, s *stage) {
-				s.status(statuses["down"])
-				p := prompt("1", api.PromptQuestion, "Open "+link+" and press ENTER")
-				p.Links, p.LoginPage = []string{link}, tt.page
-				s.prompts(api.EventPrompt, p)
-				first := <-s.dialogs.asked
-				if tt.page == "" && (first.Kind != desktop.AskLine || first.Value != link) {
-					t.Errorf("a link that can only be copied is in %+v", first)
-				}
-				if tt.page != "" && (first.Kind != desktop.AskChoice || !strings.Contains(first.Text, "\n"+link)) {
-					t.Errorf("the page is offered by %+v", first)
-				}
-				if !strings.Contains(first.Text, p.Text) {
-					t.Errorf("the server's text is not in %+v", first)
-				}
-				for _, a := range tt.answers {
-					s.answer(a)
-				}
-				if second := <-s.dialogs.asked; strings.Contains(second.Text, "://") { // it needs a window of its own
-					t.Errorf("the link is repeated by %+v", second)
-				}
-				if got := s.heard(); !slices.Equal(got, tt.want) {
-					t.Errorf("did %q, want %q", got, tt.want)
-				}
-			})
-		})
+		t.Run(name, play(func(t *testing.T, s *stage) {
+			s.status(statuses["down"])
+			p := prompt("1", api.PromptQuestion, "Open "+link+" and press ENTER")
+			p.Links, p.LoginPage = []string{link}, tt.page
+			s.prompts(api.EventPrompt, p)
+			first := <-s.dialogs.asked
+			if tt.page == "" && (first.Kind != desktop.AskLine || first.Value != link) {
+				t.Errorf("a link that can only be copied is in %+v", first)
+			}
+			if tt.page != "" && (first.Kind != desktop.AskChoice || !strings.Contains(first.Text, "\n"+link)) {
+				t.Errorf("the page is offered by %+v", first)
+			}
+			if !strings.Contains(first.Text, p.Text) {
+				t.Errorf("the server's text is not in %+v", first)
+			}
+			for _, a := range tt.answers {
+				s.answer(a)
+			}
+			if second := <-s.dialogs.asked; strings.Contains(second.Text, "://") { // it needs a window of its own
+				t.Errorf("the link is repeated by %+v", second)
+			}
+			s.did(t, tt.want...)
+		}))
 	}
 }

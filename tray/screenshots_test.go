@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/dev/desktest"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/real"
 )
 
@@ -54,9 +55,9 @@ func shifted(v view, by time.Duration) view {
 	return v
 }
 
-// TestEveryMenuOnARealPanel takes a picture of every menu with its first session's
+// TestMenuOnARealPanel takes a picture of every menu with its first session's
 // entries.
-func TestEveryMenuOnARealPanel(t *testing.T) {
+func TestMenuOnARealPanel(t *testing.T) {
 	forPictures(t)
 	for look, dark := range looks {
 		t.Run(look, func(t *testing.T) {
@@ -105,8 +106,8 @@ func picture(d *desktest.Desk, name string, m menu) {
 	d.Until(name, before)
 }
 
-// TestEveryNotificationOnARealDesktop takes a picture of every notification.
-func TestEveryNotificationOnARealDesktop(t *testing.T) {
+// TestNotificationOnARealDesktop takes a picture of every notification.
+func TestNotificationOnARealDesktop(t *testing.T) {
 	forPictures(t)
 	for look, dark := range looks {
 		for service, program := range map[string]string{"xfce": "/usr/lib/x86_64-linux-gnu/xfce4/notifyd/xfce4-notifyd", "dunst": "dunst"} {
@@ -116,9 +117,7 @@ func TestEveryNotificationOnARealDesktop(t *testing.T) {
 				d.StartService("org.freedesktop.Notifications", program)
 				t.Setenv("DBUS_SESSION_BUS_ADDRESS", d.Bus.Address)
 				notifier, err := desktop.NewNotifier(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				defer notifier.Close()
 				o := Options{Login: func(context.Context, string) error { return nil }}
 				c := newController(o, nil, nil)
@@ -128,14 +127,10 @@ func TestEveryNotificationOnARealDesktop(t *testing.T) {
 					before := d.Pixels()
 					n.kind = "picture" // so that it has a tag
 					c.announce(n)
-					if err := (<-c.outbox)(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, (<-c.outbox)(t.Context()))
 					d.Picture("notification-"+name+"-"+service+"-"+look, before)
 					c.withdraw(n.tag())
-					if err := (<-c.outbox)(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, (<-c.outbox)(t.Context()))
 					d.Until(name, before)
 				}
 			})
@@ -159,8 +154,8 @@ var asked = map[string]api.Prompt{
 	"ban": {Host: "narval", Kind: api.PromptConfirm, Echo: true, Text: "narval may have banned this address after refused logins; another try can prolong that. Try anyway?"},
 }
 
-// TestEveryDialogOnARealDesktop takes a picture of every dialog.
-func TestEveryDialogOnARealDesktop(t *testing.T) {
+// TestPromptOnARealDesktop takes a picture of every dialog.
+func TestPromptOnARealDesktop(t *testing.T) {
 	forPictures(t)
 	for look, dark := range looks {
 		t.Run(look, func(t *testing.T) {
@@ -186,8 +181,8 @@ func TestEveryDialogOnARealDesktop(t *testing.T) {
 	}
 }
 
-// TestEveryPageOfTheTrayInARealBrowser takes pictures of the pages that the menu shows.
-func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
+// TestPageInARealBrowser takes pictures of the pages that the menu shows.
+func TestPageInARealBrowser(t *testing.T) {
 	forPictures(t)
 	real.Need(t, "browser")
 	o := Options{desk: &desk{show: func(_ context.Context, path string) error {
@@ -199,8 +194,6 @@ func TestEveryPageOfTheTrayInARealBrowser(t *testing.T) {
 	failed := statuses["failed"].Status.Sessions[0]
 	failed.Hint = "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log"
 	for _, show := range []func(context.Context) error{c.showFile("help.html", helpPage), c.showPage(troublePage(failed, noon))} {
-		if err := show(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, show(t.Context()))
 	}
 }

@@ -2,7 +2,7 @@ package tray
 
 import "strings"
 
-const readsIconOnce = false // see setInitialIcon
+const readsIconOnce = false // see system_xdg.go
 
 // iconBytes is the icon in the form that this system's panel takes.
 func iconBytes(kind iconKind) []byte { return ico(kind, 16, 20, 24, 32, 48, 64) }

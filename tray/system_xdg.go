@@ -4,7 +4,8 @@ package tray
 
 import "strings"
 
-const readsIconOnce = true // see setInitialIcon
+// readsIconOnce says that some panels read the icon only when it is registered.
+const readsIconOnce = true
 
 // iconBytes is the icon in the form that this system's panel takes.
 func iconBytes(kind iconKind) []byte {

@@ -10,7 +10,6 @@ package tray
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
@@ -65,56 +64,4 @@ type desk struct {
 	ask      func(ctx context.Context, q desktop.Question) (string, error)
 }
 
-var ownDesk = desk{action.OwnDesktop, ownTerminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}
-
-// ownTerminal runs this very program in a window.
-func ownTerminal(ctx context.Context, args ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	return desktop.Terminal(ctx, append([]string{self}, args...))
-}
-
-// Run shows the tray until ctx ends, a person quits it, or the desktop ends.
-// Call it on the main goroutine, since macOS draws nowhere else, and once in a process,
-// since the library has one icon. If another tray already runs on this desktop,
-// Run reports that with Tell and returns nil.
-func Run(ctx context.Context, o Options) error {
-	if err := Available(); err != nil {
-		return err
-	}
-	ctx, quit := context.WithCancel(ctx)
-	defer quit()
-	inst, err := acquireInstance(ctx, o.Instance)
-	if err != nil {
-		return err
-	}
-	if inst == nil {
-		o.Tell("The tray is already running on this desktop.")
-		return nil
-	}
-	defer inst.release()
-
-	notifier, err := desktop.NewNotifier(ctx)
-	if err != nil {
-		o.Log.Info("no notifications on this desktop", "err", err)
-	} else {
-		defer notifier.Close()
-	}
-	p := newPanel(o.Log)
-	c := newController(o, p, quit)
-	if notifier != nil {
-		c.notifier = notifier
-	}
-	c.acts <- choice{verb: verbStartAgent}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.Serve(ctx)
-	}()
-	err = p.Serve(ctx, inst, o.Tell)
-	quit()
-	<-done
-	return err
-}
+var ownDesk = desk{action.OwnDesktop, desktop.Terminal, desktop.OpenFile, desktop.OpenHTML, desktop.Ask}

@@ -16,7 +16,7 @@ import (
 // newAutostart is start at login for this program: for the agent alone if this build has no
 // icon, since launchd would start a tray that fails again and again.
 func newAutostart() (*autostart.Autostart, error) {
-	return autostart.New(autostart.Options{NoTray: tray.Available() != nil})
+	return autostart.New(tray.Available() != nil)
 }
 
 func autostartCommand(t *term.Terminal) *cli.Command {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -81,11 +80,7 @@ func dashboardLauncher(p home.Paths) client.Launcher {
 
 // loginInWindow logs in to a host in a terminal of its own.
 func loginInWindow(ctx context.Context, host string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	err = desktop.Terminal(ctx, []string{self, "login", host})
+	err := desktop.Terminal(ctx, "login", host)
 	if errors.Is(err, desktop.ErrUnavailable) {
 		return api.Errorf(api.CodeNeedsPerson, "no terminal window can be opened to log in to %s", host).Because(err).
 			WithHint("run `tunctl login %s` in a terminal", host)

@@ -83,7 +83,5 @@ func showError(ctx context.Context, err error) {
 	if err != nil {
 		return // closed, or there are no dialogs
 	}
-	if self, err := os.Executable(); err == nil {
-		_ = desktop.Terminal(ctx, []string{self, "help"}) // nothing is left to show its error with
-	}
+	_ = desktop.Terminal(ctx, "help") // nothing is left to show its error with
 }

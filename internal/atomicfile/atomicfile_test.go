@@ -8,14 +8,14 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 func content(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -23,9 +23,7 @@ func content(t *testing.T, path string) string {
 func only(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(entries) != len(names) {
 		t.Errorf("the folder holds %v, want %v", entries, names)
 		return
@@ -37,18 +35,14 @@ func only(t *testing.T, dir string, names ...string) {
 	}
 }
 
-func TestAFileIsReplacedWithItsModeAndNothingElseIsLeft(t *testing.T) {
+func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	for _, mode := range []fs.FileMode{0o600, 0o644, 0o640} {
 		text := mode.String()
-		if err := Write(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(path, []byte(text), mode))
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if runtime.GOOS != "windows" && info.Mode() != mode {
 			t.Errorf("the mode is %v, want %v", info.Mode(), mode)
 		}
@@ -59,29 +53,23 @@ func TestAFileIsReplacedWithItsModeAndNothingElseIsLeft(t *testing.T) {
 	only(t, dir, "file")
 }
 
-func TestALinkIsReplacedAndWhatItLeadsToStays(t *testing.T) {
+func TestWriteOverALink(t *testing.T) {
 	dir := t.TempDir()
 	target, path := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := Write(target, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(target, []byte("before"), 0o600))
 	if err := os.Symlink(target, path); err != nil {
 		t.Skipf("no links here: %v", err)
 	}
-	if err := Write(path, []byte("after"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, []byte("after"), 0o600))
 	if a, b := content(t, target), content(t, path); a != "before" || b != "after" {
 		t.Errorf("the target holds %q, the link's place %q", a, b)
 	}
 }
 
-func TestAFailureLeavesTheOldFileAndNoOther(t *testing.T) {
+func TestWriteFailure(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "folder")
-	if err := os.MkdirAll(filepath.Join(path, "inhabited"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(path, "inhabited"), 0o700))
 	if err := Write(path, []byte("text"), 0o600); err == nil {
 		t.Error("a folder was replaced by a file")
 	}
@@ -91,7 +79,7 @@ func TestAFailureLeavesTheOldFileAndNoOther(t *testing.T) {
 	}
 }
 
-func TestOfManyWhoCreateAFileOneDoes(t *testing.T) {
+func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	const many = 8

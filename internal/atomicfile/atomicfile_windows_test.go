@@ -7,21 +7,19 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/must"
 )
 
-func TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved(t *testing.T) {
+func TestWriteWhileRead(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"replaced": func(path string) error { return Write(path, []byte("new"), 0o600) },
 		"removed":  Remove,
 	} {
 		path := filepath.Join(t.TempDir(), "agent.json")
-		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("old"), 0o600))
 		reader, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		time.AfterFunc(50*time.Millisecond, func() { _ = reader.Close() })
 		if err := change(path); err != nil {
 			t.Errorf("%s: %v", name, err)

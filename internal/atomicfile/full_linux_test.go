@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 // fullDisk is a folder with room for a few hundred kilobytes; the test is run again in
@@ -23,21 +25,17 @@ func fullDisk(t *testing.T) (dir string, child bool) {
 	if err == nil {
 		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return dir, true
 }
 
-func TestAFullDiskLeavesTheOldFileAndNoOther(t *testing.T) {
+func TestWriteFullDisk(t *testing.T) {
 	dir, child := fullDisk(t)
 	if !child {
 		return
 	}
 	path := filepath.Join(dir, "file")
-	if err := Write(path, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, []byte("before"), 0o600))
 	large := bytes.Repeat([]byte("x"), 1<<20)
 	if err := Write(path, large, 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("replacing it says %v", err)

@@ -59,19 +59,19 @@ type State struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Options are what to start, and the folders for its entries.
-type Options struct {
-	Program string // tunctl's absolute path; default: this program's
-	// ConfigDir is $XDG_CONFIG_HOME, RuntimeDir $XDG_RUNTIME_DIR, and HomeDir the
-	// home. Their defaults are the person's own.
-	ConfigDir, RuntimeDir, HomeDir string
-	// Run runs systemctl, launchctl or schtasks. Default: for real.
-	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
-	// System is "linux", "darwin" or "windows". Default: this one.
-	System string
-	// NoTray leaves out the tray, on macOS: builds without cgo have no icon there.
-	NoTray bool
+// machine is what to start, and where it is started from.
+type machine struct {
+	system     string // "linux", "darwin" or "windows"
+	program    string // tunctl's absolute path
+	configDir  string // $XDG_CONFIG_HOME
+	runtimeDir string // $XDG_RUNTIME_DIR
+	homeDir    string
+	run        runner
+	noTray     bool
 }
+
+// runner runs systemctl, launchctl or schtasks.
+type runner func(ctx context.Context, name string, args ...string) ([]byte, error)
 
 // Autostart switches start at login.
 type Autostart struct {
@@ -87,50 +87,40 @@ type method interface {
 	entry(ctx context.Context, program string) (Entry, error)
 }
 
-// New fills in defaults. It reads nothing yet.
-func New(o Options) (*Autostart, error) {
-	if err := o.fill(); err != nil {
-		return nil, err
+// New returns start at login for this program. It reads nothing yet. Without a tray, that is left out, on
+// macOS: builds without cgo have no icon there.
+func New(noTray bool) (*Autostart, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the path of this program: %w", err)
 	}
-	a := &Autostart{program: o.Program}
-	switch o.System {
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the home folder: %w", err)
+	}
+	return newFor(machine{
+		system: runtime.GOOS, program: program, run: run, noTray: noTray, homeDir: dir,
+		configDir:  cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(dir, ".config")),
+		runtimeDir: os.Getenv("XDG_RUNTIME_DIR"),
+	})
+}
+
+func newFor(m machine) (*Autostart, error) {
+	a := &Autostart{program: m.program}
+	switch m.system {
 	case "darwin":
-		a.methods = launchdMethods(o)
+		a.methods = launchdMethods(m)
 	case "windows":
 		user, err := user.Current()
 		if err != nil {
 			return nil, fmt.Errorf("cannot find out who you are: %w", err)
 		}
-		t := &task{user: user.Uid, dir: filepath.Join(os.Getenv("SystemRoot"), "System32", "Tasks"), run: o.Run}
+		t := &task{user: user.Uid, dir: filepath.Join(os.Getenv("SystemRoot"), "System32", "Tasks"), run: m.run}
 		a.methods = windowsMethods(t, openRegistry())
 	default:
-		a.methods = linuxMethods(o)
+		a.methods = linuxMethods(m)
 	}
 	return a, nil
-}
-
-func (o *Options) fill() error {
-	o.System = cmp.Or(o.System, runtime.GOOS)
-	o.RuntimeDir = cmp.Or(o.RuntimeDir, os.Getenv("XDG_RUNTIME_DIR"))
-	if o.Run == nil {
-		o.Run = run
-	}
-	var err error
-	if o.Program == "" {
-		if o.Program, err = os.Executable(); err != nil {
-			return fmt.Errorf("cannot find the path of this program: %w", err)
-		}
-	}
-	if !filepath.IsAbs(o.Program) {
-		return fmt.Errorf("start at login needs the program's absolute path, not %q", o.Program)
-	}
-	if o.HomeDir == "" {
-		if o.HomeDir, err = os.UserHomeDir(); err != nil {
-			return fmt.Errorf("cannot find the home folder: %w", err)
-		}
-	}
-	o.ConfigDir = cmp.Or(o.ConfigDir, os.Getenv("XDG_CONFIG_HOME"), filepath.Join(o.HomeDir, ".config"))
-	return nil
 }
 
 // run runs a program for a few seconds at most: systemctl waits for ever for a manager
@@ -220,20 +210,33 @@ func (a *Autostart) Follow(ctx context.Context) error {
 	return nil
 }
 
-// write replaces the text at path, and creates folders as needed. It does not write the
+// file is an entry that is a file.
+type file struct {
+	Part
+	kind    string
+	path    string
+	top     string // of the folders that are removed with the file, if they are empty: it stays
+	text    func(p Part, program string) string
+	program func(text string) string // reads it back
+}
+
+// install replaces the file, and creates folders as needed. It does not write the
 // same text again, so that nothing that watches the folder wakes.
-func write(path, text string) error {
-	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+func (f *file) install(_ context.Context, program string) error {
+	text := f.text(f.Part, program)
+	if old, err := os.ReadFile(f.path); err == nil && string(old) == text {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("cannot create the folder for start at login: %w", err)
 	}
-	if err := atomicfile.Write(path, []byte(text), 0o644); err != nil {
+	if err := atomicfile.Write(f.path, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("cannot write the start at login entry: %w", err)
 	}
 	return nil
 }
+
+func (f *file) remove(context.Context) error { return removeFile(f.path, f.top) }
 
 // removeFile removes path and then the empty folders above it, up to but without stop.
 func removeFile(path, stop string) error {
@@ -247,16 +250,21 @@ func removeFile(path, stop string) error {
 	return nil
 }
 
-// read returns the text at path, "" if the file does not exist.
-func read(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// read returns the entry, which the system starts if its text is enabled.
+func (f *file) read(program string, enabled func(text string) bool) (Entry, error) {
+	e := Entry{Part: f.Part, Kind: f.kind, Path: f.path}
+	text, err := os.ReadFile(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e, nil
+	case err != nil:
+		return e, fmt.Errorf("cannot read the start at login entry: %w", err)
 	}
-	if err != nil {
-		return "", fmt.Errorf("cannot read the start at login entry: %w", err)
-	}
-	return string(text), nil
+	e.Installed = true
+	e.Enabled = enabled(string(text))
+	e.Stale = string(text) != f.text(f.Part, program)
+	e.Program = f.program(string(text))
+	return e, nil
 }
 
 // lineValue reads a key of a text with lines of KEY=VALUE; "" if there is none.
@@ -270,6 +278,6 @@ func lineValue(text, key string) string {
 }
 
 func exists(path string) bool {
-	_, err := os.Lstat(path)
+	_, err := os.Lstat(path) //nolint:gosec // the user's own environment and entries name it
 	return err == nil
 }

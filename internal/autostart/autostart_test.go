@@ -3,6 +3,7 @@ package autostart
 import (
 	"context"
 	"encoding/xml"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,31 +12,32 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 )
 
 // place is a home of the test's own, with a systemctl that does what the real one
 // does to files.
 type place struct {
-	Options
+	machine
 	calls []string
 }
 
 func newPlace(t *testing.T, system string) *place {
 	t.Helper()
 	root := t.TempDir()
-	p := &place{Options: Options{
-		Program: filepath.Join(root, "bin", "tunctl"), System: system,
-		ConfigDir: filepath.Join(root, "home", ".config"), RuntimeDir: filepath.Join(root, "run"), HomeDir: filepath.Join(root, "home"),
+	p := &place{machine: machine{
+		program: filepath.Join(root, "bin", "tunctl"), system: system,
+		configDir: filepath.Join(root, "home", ".config"), runtimeDir: filepath.Join(root, "run"), homeDir: filepath.Join(root, "home"),
 	}}
-	for _, dir := range []string{p.ConfigDir, p.RuntimeDir, filepath.Dir(p.Program)} {
-		mustDo(t, os.MkdirAll(dir, 0o755))
+	for _, dir := range []string{p.configDir, p.runtimeDir, filepath.Dir(p.program)} {
+		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
-	mustDo(t, os.WriteFile(p.Program, []byte("#!/bin/sh\n"), 0o755))
-	p.Run = func(_ context.Context, name string, args ...string) ([]byte, error) {
+	must.Do(t, os.WriteFile(p.program, []byte("#!/bin/sh\n"), 0o755))
+	p.run = func(_ context.Context, name string, args ...string) ([]byte, error) {
 		call := strings.Join(append([]string{name}, args...), " ")
 		p.calls = append(p.calls, call)
-		dir := filepath.Join(p.ConfigDir, "systemd", "user")
+		dir := filepath.Join(p.configDir, "systemd", "user")
 		link := filepath.Join(dir, "default.target.wants", unitName)
 		switch call {
 		case "systemctl --user enable " + unitName:
@@ -51,15 +53,15 @@ func newPlace(t *testing.T, system string) *place {
 
 func (p *place) withSystemd(t *testing.T) *place {
 	t.Helper()
-	mustDo(t, os.MkdirAll(filepath.Join(p.RuntimeDir, "systemd"), 0o755))
-	mustDo(t, os.WriteFile(filepath.Join(p.RuntimeDir, "systemd", "private"), nil, 0o600))
+	must.Do(t, os.MkdirAll(filepath.Join(p.runtimeDir, "systemd"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(p.runtimeDir, "systemd", "private"), nil, 0o600))
 	return p
 }
 
 func (p *place) autostart(t *testing.T) *Autostart {
 	t.Helper()
-	a, err := New(p.Options)
-	mustDo(t, err)
+	a, err := newFor(p.machine)
+	must.Do(t, err)
 	return a
 }
 
@@ -67,9 +69,9 @@ func (p *place) autostart(t *testing.T) *Autostart {
 func (p *place) files(t *testing.T) []string {
 	t.Helper()
 	list := []string{}
-	mustDo(t, filepath.WalkDir(p.HomeDir, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(p.homeDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			rel, _ := filepath.Rel(p.HomeDir, path)
+			rel, _ := filepath.Rel(p.homeDir, path)
 			list = append(list, filepath.ToSlash(rel))
 		}
 		return err
@@ -77,21 +79,21 @@ func (p *place) files(t *testing.T) []string {
 	return list
 }
 
-func mustDo(t *testing.T, err error) {
+func contents(t *testing.T, path string) string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, err := os.ReadFile(path)
+	must.Do(t, err)
+	return string(text)
 }
 
 func status(t *testing.T, a *Autostart) State {
 	t.Helper()
 	s, err := a.Status(t.Context())
-	mustDo(t, err)
+	must.Do(t, err)
 	return s
 }
 
-func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
+func TestAutostart(t *testing.T) {
 	tests := []struct {
 		name  string
 		place func(t *testing.T) *place
@@ -119,7 +121,7 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 				t.Errorf("before: %+v, want two parts that are off", s)
 			}
 			for range 2 { // the second time changes nothing
-				mustDo(t, a.On(t.Context()))
+				must.Do(t, a.On(t.Context()))
 				if got := p.files(t); !reflect.DeepEqual(got, tt.want) {
 					t.Errorf("on left %q, want %q", got, tt.want)
 				}
@@ -129,12 +131,12 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 				t.Errorf("after on: %+v", s)
 			}
 			for _, e := range s.Entries {
-				if e.Program != p.Program {
-					t.Errorf("%s starts %q, want %q", e.Path, e.Program, p.Program)
+				if e.Program != p.program {
+					t.Errorf("%s starts %q, want %q", e.Path, e.Program, p.program)
 				}
 			}
-			mustDo(t, a.Off(t.Context()))
-			mustDo(t, a.Off(t.Context()))
+			must.Do(t, a.Off(t.Context()))
+			must.Do(t, a.Off(t.Context()))
 			if got := p.files(t); len(got) != 0 {
 				t.Errorf("off left %q", got)
 			}
@@ -145,40 +147,40 @@ func TestOnAndOffLeaveExactlyTheirFiles(t *testing.T) {
 	}
 }
 
-func TestABuildWithoutAnIconStartsTheAgentAlone(t *testing.T) {
+func TestLaunchdWithoutTray(t *testing.T) {
 	p := newPlace(t, "darwin")
-	mustDo(t, p.autostart(t).On(t.Context()))
-	p.NoTray = true
+	must.Do(t, p.autostart(t).On(t.Context()))
+	p.noTray = true
 	a := p.autostart(t)
 	if s := status(t, a); len(s.Entries) != 2 || !s.Entries[1].Stale {
 		t.Errorf("a tray that launchd would start for ever: %+v", s)
 	}
-	mustDo(t, a.Follow(t.Context()))
+	must.Do(t, a.Follow(t.Context()))
 	if got, want := p.files(t), []string{"Library/LaunchAgents/tunctl.agent.plist"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("left %q, want %q", got, want)
 	}
 	if s := status(t, a); !s.On || len(s.Entries) != 1 {
 		t.Errorf("%+v, want the agent alone, which is on", s)
 	}
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	if s := status(t, a); s.On {
 		t.Errorf("after off: %+v", s)
 	}
 }
 
-func TestATrayOfAnotherBuildStays(t *testing.T) {
+func TestLaunchdTrayOfAnotherBuild(t *testing.T) {
 	p := newPlace(t, "darwin")
-	mustDo(t, p.autostart(t).On(t.Context()))
-	p.NoTray, p.Program = true, filepath.Join(p.HomeDir, "..", "tunctl")
-	mustDo(t, p.autostart(t).Follow(t.Context()))
+	must.Do(t, p.autostart(t).On(t.Context()))
+	p.noTray, p.program = true, filepath.Join(p.homeDir, "..", "tunctl")
+	must.Do(t, p.autostart(t).Follow(t.Context()))
 	if got := p.files(t); len(got) != 2 {
 		t.Errorf("left %q", got)
 	}
 }
 
-func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T) {
+func TestLaunchdTranslocation(t *testing.T) {
 	p := newPlace(t, "darwin")
-	p.Program = "/private/var/folders/x/T/AppTranslocation/0F1E/d/tunctl.app/Contents/MacOS/tunctl"
+	p.program = "/private/var/folders/x/T/AppTranslocation/0F1E/d/tunctl.app/Contents/MacOS/tunctl"
 	if err := p.autostart(t).On(t.Context()); err == nil || !strings.Contains(err.Error(), "move it to Applications") {
 		t.Errorf("err = %v", err)
 	}
@@ -187,11 +189,11 @@ func TestAnApplicationThatMacOSRunsFromElsewhereIsNotStartedAtLogin(t *testing.T
 	}
 }
 
-func TestOffLeavesARunningAgentAlone(t *testing.T) {
+func TestUnitOff(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.On(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	for _, call := range p.calls {
 		if strings.Contains(call, "stop") || strings.Contains(call, "--now") || strings.Contains(call, "restart") {
 			t.Errorf("%q would end the tunnels", call)
@@ -199,13 +201,13 @@ func TestOffLeavesARunningAgentAlone(t *testing.T) {
 	}
 }
 
-func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
+func TestUnitReplacesDesktopEntry(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	p.withSystemd(t)
-	mustDo(t, a.On(t.Context()))
-	if exists(filepath.Join(p.ConfigDir, "autostart", "tunctl-agent.desktop")) {
+	must.Do(t, a.On(t.Context()))
+	if exists(filepath.Join(p.configDir, "autostart", "tunctl-agent.desktop")) {
 		t.Error("the agent would be started twice")
 	}
 	if s := status(t, a); !s.On || s.Entries[0].Kind != "systemd" {
@@ -213,43 +215,43 @@ func TestTheAgentMovesToSystemdWhenThereIsOne(t *testing.T) {
 	}
 }
 
-func TestOthersFilesStay(t *testing.T) {
+func TestAutostartOthersFiles(t *testing.T) {
 	p := newPlace(t, "linux").withSystemd(t)
-	other := filepath.Join(p.ConfigDir, "autostart", "other.desktop")
-	mustDo(t, os.MkdirAll(filepath.Dir(other), 0o755))
-	mustDo(t, os.WriteFile(other, []byte("x"), 0o644))
+	other := filepath.Join(p.configDir, "autostart", "other.desktop")
+	must.Do(t, os.MkdirAll(filepath.Dir(other), 0o755))
+	must.Do(t, os.WriteFile(other, []byte("x"), 0o644))
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.On(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	if got := p.files(t); !reflect.DeepEqual(got, []string{".config/autostart/other.desktop"}) {
 		t.Errorf("left: %q", got)
 	}
 }
 
-func TestEntriesFollowAProgramThatMovedButNotOneThatIsThere(t *testing.T) {
+func TestFollow(t *testing.T) {
 	for _, system := range []string{"linux", "darwin"} {
 		t.Run(system, func(t *testing.T) {
 			p := newPlace(t, system)
-			mustDo(t, p.autostart(t).On(t.Context()))
-			old := p.Program
-			p.Program = filepath.Join(filepath.Dir(old), "new place", "tunctl")
+			must.Do(t, p.autostart(t).On(t.Context()))
+			old := p.program
+			p.program = filepath.Join(filepath.Dir(old), "new place", "tunctl")
 			second := p.autostart(t)
 
-			mustDo(t, second.Follow(t.Context()))
+			must.Do(t, second.Follow(t.Context()))
 			s := status(t, second)
 			if s.On || !s.Entries[0].Stale || s.Entries[0].Program != old {
 				t.Errorf("a second copy took over: %+v", s)
 			}
-			mustDo(t, os.Remove(old))
-			mustDo(t, second.Follow(t.Context()))
-			if s := status(t, second); !s.On || s.Entries[0].Program != p.Program {
+			must.Do(t, os.Remove(old))
+			must.Do(t, second.Follow(t.Context()))
+			if s := status(t, second); !s.On || s.Entries[0].Program != p.program {
 				t.Errorf("the entries did not follow: %+v", s)
 			}
 		})
 	}
 }
 
-func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
+func TestFollowChangedEntry(t *testing.T) {
 	for _, tt := range []struct {
 		place         func(t *testing.T) *place
 		file          string
@@ -266,17 +268,16 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 	} {
 		p := tt.place(t)
 		a := p.autostart(t)
-		mustDo(t, a.On(t.Context()))
-		path := filepath.Join(p.HomeDir, tt.file)
-		text, err := read(path)
-		mustDo(t, err)
-		if err := a.StartAgent(t.Context()); (err == nil) != (p.System == "linux") {
+		must.Do(t, a.On(t.Context()))
+		path := filepath.Join(p.homeDir, tt.file)
+		text := contents(t, path)
+		if err := a.StartAgent(t.Context()); (err == nil) != (p.system == "linux") {
 			t.Errorf("the agent of an entry of ours: %v", err)
 		}
 		changed := strings.Replace(text, tt.ours, tt.changed, 1)
-		mustDo(t, os.WriteFile(path, []byte(changed), 0o644))
-		mustDo(t, a.Follow(t.Context()))
-		if got, _ := read(path); got != changed {
+		must.Do(t, os.WriteFile(path, []byte(changed), 0o644))
+		must.Do(t, a.Follow(t.Context()))
+		if got := contents(t, path); got != changed {
 			t.Errorf("%q became\n%s", tt.changed, got)
 		}
 		if err := a.StartAgent(t.Context()); err == nil {
@@ -285,20 +286,20 @@ func TestAnEntryThatAPersonChangedStaysAndStartsNothing(t *testing.T) {
 	}
 }
 
-func TestADesktopThatSwitchedAnEntryOffIsHeard(t *testing.T) {
+func TestDesktopEntryDisabled(t *testing.T) {
 	p := newPlace(t, "linux")
 	a := p.autostart(t)
-	mustDo(t, a.On(t.Context()))
-	path := filepath.Join(p.ConfigDir, "autostart", "tunctl-tray.desktop")
+	must.Do(t, a.On(t.Context()))
+	path := filepath.Join(p.configDir, "autostart", "tunctl-tray.desktop")
 	for _, line := range []string{"Hidden=true\n", "X-GNOME-Autostart-enabled=false\n"} {
-		text := strings.Replace(desktopText(Tray, p.Program), "X-GNOME-Autostart-enabled=true\n", line, 1)
-		mustDo(t, os.WriteFile(path, []byte(text), 0o644))
+		text := strings.Replace(desktopText(Tray, p.program), "X-GNOME-Autostart-enabled=true\n", line, 1)
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		s := status(t, a)
 		if e := s.Entries[1]; s.On || !e.Installed || e.Enabled {
 			t.Errorf("with %q: %+v", line, s)
 		}
 	}
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	if s := status(t, a); !s.On {
 		t.Errorf("on did not switch it on again: %+v", s)
 	}
@@ -310,9 +311,9 @@ var oddPaths = []string{
 	"/opt/a&<b>/tunctl", "/opt/$HOME/tunctl", "/opt/`id`/tunctl", "/opt/ü/tunctl",
 }
 
-func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
+func TestProgramReadBack(t *testing.T) {
 	for _, program := range oddPaths {
-		if got := unitProgram(unitText(program)); got != program {
+		if got := unitProgram(unitText(Agent, program)); got != program {
 			t.Errorf("from the unit: %q, want %q", got, program)
 		}
 		if got := desktopValue(desktopText(Tray, program), "TryExec"); got != program {
@@ -331,19 +332,19 @@ func TestEveryProgramIsReadBackAsWritten(t *testing.T) {
 	}
 }
 
-func TestAProgramThatSystemdRefusesIsRefused(t *testing.T) {
+func TestUnitRefusedProgram(t *testing.T) {
 	for _, name := range []string{`a"b`, `a\b`, "it's"} {
 		p := newPlace(t, "linux").withSystemd(t)
-		p.Program = "/opt/" + name + "/tunctl"
+		p.program = "/opt/" + name + "/tunctl"
 		if err := p.autostart(t).On(t.Context()); err == nil {
-			t.Errorf("%q was taken", p.Program)
+			t.Errorf("%q was taken", p.program)
 		}
 	}
 }
 
-func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
-	unit := unitText("/usr/bin/tunctl")
-	for _, line := range []string{"Restart=on-failure", "RestartSec=1"} {
+func TestRestartDelay(t *testing.T) {
+	unit := unitText(Agent, "/usr/bin/tunctl")
+	for _, line := range []string{"Restart=on-failure", fmt.Sprintf("RestartSec=%.0f", RestartDelay.Seconds())} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit lacks %q", line)
 		}
@@ -364,7 +365,7 @@ func TestACrashedAgentIsStartedAgainWithinSeconds(t *testing.T) {
 	}
 }
 
-func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
+func TestUnsupervised(t *testing.T) {
 	for name, tt := range map[string]struct {
 		place *place
 		want  bool
@@ -377,28 +378,34 @@ func TestOnlySystemdAndLaunchdStartACrashedAgentAgain(t *testing.T) {
 		if alone, err := a.Unsupervised(t.Context()); alone || err != nil {
 			t.Errorf("%s, off: %v, %v", name, alone, err)
 		}
-		mustDo(t, a.On(t.Context()))
+		must.Do(t, a.On(t.Context()))
 		if alone, err := a.Unsupervised(t.Context()); alone != tt.want || err != nil {
 			t.Errorf("%s, on: %v, %v", name, alone, err)
 		}
 	}
 }
 
-func TestARelativeProgramIsRefused(t *testing.T) {
-	if _, err := New(Options{Program: "tunctl"}); err == nil {
-		t.Error("a relative path was taken")
+func TestNew(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	a, err := New(false)
+	must.Do(t, err)
+	if self, _ := os.Executable(); a.program != self || status(t, a).On {
+		t.Errorf("%q starts at login: %+v", a.program, status(t, a))
+	}
+	if a, err := newFor(machine{system: "windows"}); err != nil || len(a.methods) != 3 {
+		t.Errorf("on Windows: %+v, %v", a, err)
 	}
 }
 
-func TestSystemdAcceptsTheUnit(t *testing.T) {
+func TestUnitVerified(t *testing.T) {
 	verify := testprogram.Need(t, "systemd-analyze")
 	for _, name := range []string{"plain", "my tools", "100%", "ü", "a$HOME"} {
 		dir := filepath.Join(t.TempDir(), name)
-		mustDo(t, os.MkdirAll(dir, 0o755))
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		program := filepath.Join(dir, "tunctl")
-		mustDo(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+		must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
 		path := filepath.Join(dir, unitName)
-		mustDo(t, os.WriteFile(path, []byte(unitText(program)), 0o644))
+		must.Do(t, os.WriteFile(path, []byte(unitText(Agent, program)), 0o644))
 		cmd := exec.CommandContext(t.Context(), verify, "verify", "--user", "--man=no", path)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
 		// It also names flaws of the system's own units; ours are those of this path.
@@ -409,12 +416,12 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
-func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
+func TestUnitEnabled(t *testing.T) {
 	systemctl := testprogram.Need(t, "systemctl")
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc", "systemd", "user")
-	mustDo(t, os.MkdirAll(dir, 0o755))
-	mustDo(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText("/usr/bin/tunctl")), 0o644))
+	must.Do(t, os.MkdirAll(dir, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, unitName), []byte(unitText(Agent, "/usr/bin/tunctl")), 0o644))
 	out, err := exec.CommandContext(t.Context(), systemctl, "--root="+root, "--global", "enable", unitName).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -424,12 +431,12 @@ func TestSystemdEnablesTheUnitForTheRightTarget(t *testing.T) {
 	}
 }
 
-func TestTheDesktopAcceptsTheEntries(t *testing.T) {
+func TestDesktopEntryValidated(t *testing.T) {
 	validate := testprogram.Need(t, "desktop-file-validate")
 	for _, part := range []Part{Agent, Tray} {
 		for _, program := range oddPaths {
 			path := filepath.Join(t.TempDir(), "tunctl.desktop")
-			mustDo(t, os.WriteFile(path, []byte(desktopText(part, program)), 0o644))
+			must.Do(t, os.WriteFile(path, []byte(desktopText(part, program)), 0o644))
 			if out, err := exec.CommandContext(t.Context(), validate, path).CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%s as %q: %v: %s", part, program, err, out)
 			}

@@ -11,25 +11,25 @@ import (
 )
 
 // launchdMethods are the methods of macOS.
-func launchdMethods(o Options) []method {
-	dir := filepath.Join(o.HomeDir, "Library", "LaunchAgents")
-	return []method{
-		&launchAgent{Part: Agent, dir: dir, home: o.HomeDir, run: o.Run},
-		&launchAgent{Part: Tray, dir: dir, home: o.HomeDir, run: o.Run, missing: o.NoTray},
-	}
+func launchdMethods(m machine) []method {
+	return []method{newLaunchAgent(Agent, m, false), newLaunchAgent(Tray, m, m.noTray)}
 }
 
 // launchAgent is a part as a LaunchAgent. Only its file is written: launchd reads the
 // folder at login, and loading or unloading it now would start or end a process.
 type launchAgent struct {
-	Part
-	dir, home string
-	run       func(ctx context.Context, name string, args ...string) ([]byte, error)
-	missing   bool // from this build
+	file
+	run     runner
+	missing bool // from this build
 }
 
-func (l *launchAgent) label() string { return "tunctl." + string(l.Part) }
-func (l *launchAgent) path() string  { return filepath.Join(l.dir, l.label()+".plist") }
+func newLaunchAgent(p Part, m machine, missing bool) *launchAgent {
+	path := filepath.Join(m.homeDir, "Library", "LaunchAgents", label(p)+".plist")
+	return &launchAgent{file{p, "launchd", path, m.homeDir, plistText, plistProgram}, m.run, missing}
+}
+
+// label is the name of a part for launchd.
+func label(p Part) string { return "tunctl." + string(p) }
 
 // plistText is the LaunchAgent's file; see launchd.plist(5). launchd starts a program that
 // ran for at least ThrottleInterval again at once, and one that ended sooner when that
@@ -44,7 +44,7 @@ func plistText(p Part, program string) string {
 <plist version="1.0">
 <dict>
 	<key>Label</key>
-	<string>tunctl.` + string(p) + `</string>
+	<string>` + label(p) + `</string>
 	<key>ProgramArguments</key>
 	<array>
 ` + arguments.String() + `	</array>
@@ -97,27 +97,16 @@ func (l *launchAgent) install(ctx context.Context, program string) error {
 	if strings.Contains(program, "/AppTranslocation/") {
 		return errors.New("tunctl.app runs from a temporary folder of macOS: quit it, move it to Applications, and open it there")
 	}
-	if err := write(l.path(), plistText(l.Part, program)); err != nil {
+	if err := l.file.install(ctx, program); err != nil {
 		return err
 	}
-	_, err := l.run(ctx, "launchctl", "enable", l.service()) // undoes an earlier "disable"
+	_, err := l.run(ctx, "launchctl", "enable", fmt.Sprintf("gui/%d/%s", os.Getuid(), label(l.Part))) // undoes an earlier "disable"
 	return err
 }
 
-func (l *launchAgent) remove(context.Context) error { return removeFile(l.path(), l.home) }
-
-// service is the name of the part for launchctl.
-func (l *launchAgent) service() string { return fmt.Sprintf("gui/%d/%s", os.Getuid(), l.label()) }
-
 func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) {
-	text, err := read(l.path())
-	e := Entry{Part: l.Part, Kind: "launchd", Path: l.path()}
-	if text != "" {
-		e.Installed = true
-		e.Enabled = !l.disabled(ctx)
-		e.Stale = text != plistText(l.Part, program) || l.missing
-		e.Program = plistProgram(text)
-	}
+	e, err := l.read(program, func(string) bool { return !l.disabled(ctx) })
+	e.Stale = e.Stale || e.Installed && l.missing
 	return e, err
 }
 
@@ -129,7 +118,7 @@ func (l *launchAgent) disabled(ctx context.Context) bool {
 	}
 	for line := range strings.Lines(string(out)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " => ")
-		if name == `"`+l.label()+`"` {
+		if name == `"`+label(l.Part)+`"` {
 			return value == "disabled" || value == "true"
 		}
 	}

@@ -23,8 +23,8 @@ type registry interface {
 func windowsMethods(t *task, r registry) []method {
 	return []method{
 		t,
-		&runValue{Part: Agent, registry: r, unless: func() bool { return !t.refused }},
-		&runValue{Part: Tray, registry: r, unless: func() bool { return false }},
+		&runValue{Agent, r, func() bool { return t.refused }},
+		&runValue{Tray, r, func() bool { return true }},
 	}
 }
 
@@ -32,7 +32,7 @@ func windowsMethods(t *task, r registry) []method {
 type runValue struct {
 	Part
 	registry registry
-	unless   func() bool // a better method is used
+	used     func() bool // no better method is
 }
 
 func (v *runValue) name() string { return "tunctl-" + string(v.Part) }
@@ -52,7 +52,7 @@ func runProgram(command string) string {
 	return program
 }
 
-func (v *runValue) wanted() bool { return !v.unless() }
+func (v *runValue) wanted() bool { return v.used() }
 
 // install also undoes an earlier "Disable" in the Task Manager: a person has switched it
 // on again.

@@ -1,6 +1,10 @@
 package autostart
 
-import "testing"
+import (
+	"testing"
+
+	"tunctl/internal/dev/must"
+)
 
 // registryInMemory is HKEY_CURRENT_USER as a map.
 type registryInMemory map[string]any
@@ -25,11 +29,11 @@ func (r registryInMemory) unset(key, name string) error {
 	return nil
 }
 
-func TestTheRunKeyIsSetWhereTasksAreForbiddenAndHonoursTheTaskManager(t *testing.T) {
+func TestRegistry(t *testing.T) {
 	r := registryInMemory{}
 	forbidden := &scheduler{t: t, dir: t.TempDir(), forbidden: true}
 	a := &Autostart{program: `C:\Program Files\tunctl\tunctl.exe`, methods: windowsMethods(forbidden.task(), r)}
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	if got, want := r[runKey+`\tunctl-agent`], `"C:\Program Files\tunctl\tunctl.exe" agent run`; got != want {
 		t.Errorf("the agent's command is %q, want %q", got, want)
 	}
@@ -46,7 +50,7 @@ func TestTheRunKeyIsSetWhereTasksAreForbiddenAndHonoursTheTaskManager(t *testing
 	if s := status(t, a); !s.On {
 		t.Errorf("switched on in the Task Manager: %+v", s)
 	}
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	if len(r) != 0 {
 		t.Errorf("off left %v", r)
 	}

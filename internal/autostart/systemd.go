@@ -2,10 +2,10 @@ package autostart
 
 import (
 	"context"
+	_ "embed" // the unit
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -18,52 +18,32 @@ const RestartDelay = time.Second
 
 // unit is the agent as a systemd user unit.
 type unit struct {
-	path, link string // the unit, and the link that enables it
-	configDir  string
-	socket     string // of the person's systemd
-	run        func(ctx context.Context, name string, args ...string) ([]byte, error)
+	file
+	link   string // enables it
+	socket string // of the user's systemd
+	run    runner
 }
 
-func newUnit(o Options) *unit {
-	dir := filepath.Join(o.ConfigDir, "systemd", "user")
-	u := &unit{
-		path:      filepath.Join(dir, unitName),
-		link:      filepath.Join(dir, "default.target.wants", unitName),
-		configDir: o.ConfigDir,
-		run:       o.Run,
+func newUnit(m machine) *unit {
+	dir := filepath.Join(m.configDir, "systemd", "user")
+	return &unit{
+		file:   file{Agent, "systemd", filepath.Join(dir, unitName), m.configDir, unitText, unitProgram},
+		link:   filepath.Join(dir, "default.target.wants", unitName),
+		socket: filepath.Join(m.runtimeDir, "systemd", "private"),
+		run:    m.run,
 	}
-	if o.RuntimeDir != "" {
-		u.socket = filepath.Join(o.RuntimeDir, "systemd", "private")
-	}
-	return u
 }
 
-// unitText is the unit's file. It hides no files: the agent reads keys anywhere in the
-// home and runs the person's ssh, proxy and login commands; and the mount namespaces
+// packagedUnit is the unit's file, as packages install it. It hides no files: the agent reads keys anywhere in the
+// home and runs the user's ssh, proxy and login commands; and the mount namespaces
 // for that need unprivileged user namespaces, which some systems forbid.
-func unitText(program string) string {
-	return `[Unit]
-Description=tunctl agent: keeps tunnels to compute jobs
-StartLimitIntervalSec=300
-StartLimitBurst=10
+//
+//go:embed tunctl.service
+var packagedUnit string
 
-[Service]
-ExecStart=` + unitQuote(program) + ` agent run
-Restart=on-failure
-RestartSec=` + strconv.Itoa(int(RestartDelay.Seconds())) + `
-KillMode=mixed
-TimeoutStopSec=20
-UMask=0077
-LimitCORE=0
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-SystemCallArchitectures=native
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-
-[Install]
-WantedBy=default.target
-`
+// unitText is the unit's file for a program.
+func unitText(_ Part, program string) string {
+	return strings.Replace(packagedUnit, `"/usr/bin/tunctl"`, unitQuote(program), 1)
 }
 
 // unitQuote writes a path for ExecStart=; see systemd.service(5), "Command lines".
@@ -84,13 +64,13 @@ func unitProgram(text string) string {
 	return program
 }
 
-func (u *unit) wanted() bool { return u.socket != "" && exists(u.socket) }
+func (u *unit) wanted() bool { return filepath.IsAbs(u.socket) && exists(u.socket) }
 
 func (u *unit) install(ctx context.Context, program string) error {
 	if strings.ContainsAny(program, unitForbidden) {
 		return fmt.Errorf("systemd cannot start a program with a quote or backslash in its path: move %q", program)
 	}
-	if err := write(u.path, unitText(program)); err != nil {
+	if err := u.file.install(ctx, program); err != nil {
 		return err
 	}
 	if _, err := u.run(ctx, "systemctl", "--user", "daemon-reload"); err != nil {
@@ -110,28 +90,15 @@ func (u *unit) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, path := range []string{u.link, u.path} {
-		if err := removeFile(path, u.configDir); err != nil {
-			return err
-		}
-	}
-	if !u.wanted() {
-		return nil
+	if err := errors.Join(removeFile(u.link, u.top), u.file.remove(ctx)); err != nil || !u.wanted() {
+		return err
 	}
 	_, err := u.run(ctx, "systemctl", "--user", "daemon-reload")
 	return err
 }
 
 func (u *unit) entry(_ context.Context, program string) (Entry, error) {
-	text, err := read(u.path)
-	e := Entry{Part: Agent, Kind: "systemd", Path: u.path}
-	if text != "" {
-		e.Installed = true
-		e.Enabled = u.wanted() && exists(u.link)
-		e.Stale = text != unitText(program)
-		e.Program = unitProgram(text)
-	}
-	return e, err
+	return u.read(program, func(string) bool { return u.wanted() && exists(u.link) })
 }
 
 // start starts the unit now.

@@ -32,7 +32,7 @@ func withoutWindow(program string) string {
 type task struct {
 	user string // the person's SID
 	dir  string // where Windows keeps tasks
-	run  func(ctx context.Context, name string, args ...string) ([]byte, error)
+	run  runner
 
 	refused bool // the last install was
 }

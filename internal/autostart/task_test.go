@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
 // scheduler does to files what schtasks does.
@@ -29,10 +31,10 @@ func (s *scheduler) run(_ context.Context, name string, args ...string) ([]byte,
 	switch args[0] {
 	case "/create":
 		text, err := os.ReadFile(args[slices.Index(args, "/xml")+1])
-		mustDo(s.t, err)
-		mustDo(s.t, os.WriteFile(path, text, 0o600))
+		must.Do(s.t, err)
+		must.Do(s.t, os.WriteFile(path, text, 0o600))
 	case "/delete":
-		mustDo(s.t, os.Remove(path))
+		must.Do(s.t, os.Remove(path))
 	}
 	return nil, nil
 }
@@ -42,19 +44,19 @@ func (s *scheduler) edit(old, now string) {
 	s.t.Helper()
 	path := s.task().path()
 	text, err := os.ReadFile(path)
-	mustDo(s.t, err)
+	must.Do(s.t, err)
 	changed := strings.Replace(string(text), string(utf16Text(old)[2:]), string(utf16Text(now)[2:]), 1)
 	if changed == string(text) {
 		s.t.Fatalf("the task has no %q", old)
 	}
-	mustDo(s.t, os.WriteFile(path, []byte(changed), 0o600))
+	must.Do(s.t, os.WriteFile(path, []byte(changed), 0o600))
 }
 
-func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
+func TestTask(t *testing.T) {
 	s, r := &scheduler{t: t, dir: t.TempDir()}, registryInMemory{}
-	mustDo(t, r.set(runKey, "tunctl-agent", "of an earlier version"))
+	must.Do(t, r.set(runKey, "tunctl-agent", "of an earlier version"))
 	a := &Autostart{program: `C:\Users\Jörg Müller\tunctl.exe`, methods: windowsMethods(s.task(), r)}
-	mustDo(t, a.On(t.Context()))
+	must.Do(t, a.On(t.Context()))
 	if len(r) != 1 || r[runKey+`\tunctl-tray`] == nil {
 		t.Errorf("the Run key has %v", r)
 	}
@@ -62,7 +64,7 @@ func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
 	if !st.On || len(st.Entries) != 2 || st.Entries[0].Kind != "task" || st.Entries[0].Program != a.program {
 		t.Errorf("after on: %+v", st)
 	}
-	mustDo(t, a.StartAgent(t.Context()))
+	must.Do(t, a.StartAgent(t.Context()))
 	if last := s.calls[len(s.calls)-1]; last != "schtasks /run /tn tunctl-agent-S-1-5-21-1" {
 		t.Errorf("started by %q", last)
 	}
@@ -74,23 +76,23 @@ func TestATaskStartsTheAgentAndIsRemovedAgain(t *testing.T) {
 	if st := status(t, a); st.On || st.Entries[0].Enabled {
 		t.Errorf("switched off in the Task Scheduler: %+v", st)
 	}
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 	if st := status(t, a); st.On || len(st.Entries) != 2 {
 		t.Errorf("after off: %+v", st)
 	}
 	if left, _ := os.ReadDir(s.dir); len(left) != 0 || len(r) != 0 {
 		t.Errorf("off left %v, %v", left, r)
 	}
-	mustDo(t, a.Off(t.Context()))
+	must.Do(t, a.Off(t.Context()))
 }
 
-func TestATaskIsReadBackAsWritten(t *testing.T) {
+func TestTaskReadBack(t *testing.T) {
 	for _, program := range append(oddPaths, `C:\Program Files\tunctl\tunctl.exe`, `C:\Users\Jörg & Ольга\100%\tunctl.exe`) {
 		text := taskText("S-1-5-21-1", program)
 		_, body, _ := strings.Cut(text, "?>")
 		for _, form := range [][]byte{utf16Text(text), utf16Text(text)[2:], []byte(text), []byte("\ufeff<!-- by Wine -->" + body)} {
 			s, err := readTask(form)
-			mustDo(t, err)
+			must.Do(t, err)
 			if s.Source != taskSource(program) || s.Command != program || s.Enabled != "true" || s.Restart != "PT1M" {
 				t.Errorf("%q: %+v", program, s)
 			}
@@ -106,19 +108,19 @@ func TestATaskIsReadBackAsWritten(t *testing.T) {
 	}
 }
 
-func TestTheProgramWithoutAWindowIsUsedWhereItIsInstalled(t *testing.T) {
+func TestTaskWithoutWindow(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "tunctl.exe")
 	if got := withoutWindow(program); got != program {
 		t.Errorf("alone: %q", got)
 	}
 	beside := filepath.Join(filepath.Dir(program), windowless)
-	mustDo(t, os.WriteFile(beside, nil, 0o755))
+	must.Do(t, os.WriteFile(beside, nil, 0o755))
 	if s, err := readTask([]byte(taskText("x", program))); err != nil || s.Command != beside || s.Source != taskSource(program) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	r := registryInMemory{}
-	v := &runValue{Part: Tray, registry: r, unless: func() bool { return false }}
-	mustDo(t, v.install(t.Context(), program))
+	v := &runValue{Tray, r, func() bool { return true }}
+	must.Do(t, v.install(t.Context(), program))
 	e, err := v.entry(t.Context(), program)
 	if err != nil || e.Program != program || e.Stale || !strings.Contains(r[runKey+`\tunctl-tray`].(string), windowless) {
 		t.Errorf("%+v, %v", e, err)

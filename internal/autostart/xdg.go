@@ -8,24 +8,25 @@ import (
 
 // linuxMethods are the methods of Linux and BSD: systemd for the agent if the person has
 // one, the desktop's autostart folder for everything else.
-func linuxMethods(o Options) []method {
-	u := newUnit(o)
+func linuxMethods(m machine) []method {
+	u := newUnit(m)
 	return []method{
 		u,
-		&desktopEntry{Part: Agent, configDir: o.ConfigDir, unless: u.wanted},
-		&desktopEntry{Part: Tray, configDir: o.ConfigDir, unless: func() bool { return false }},
+		newDesktopEntry(Agent, m, func() bool { return !u.wanted() }),
+		newDesktopEntry(Tray, m, func() bool { return true }),
 	}
 }
 
 // desktopEntry is a part in the XDG autostart folder.
 type desktopEntry struct {
-	Part
-	configDir string
-	unless    func() bool // a better method is used
+	file
+	used func() bool // no better method is
 }
 
-func (d *desktopEntry) path() string {
-	return filepath.Join(d.configDir, "autostart", "tunctl-"+string(d.Part)+".desktop")
+func newDesktopEntry(p Part, m machine, used func() bool) *desktopEntry {
+	path := filepath.Join(m.configDir, "autostart", "tunctl-"+string(p)+".desktop")
+	program := func(text string) string { return desktopValue(text, "TryExec") }
+	return &desktopEntry{file{p, "xdg", path, m.configDir, desktopText, program}, used}
 }
 
 // desktopText is the entry's file.
@@ -59,23 +60,12 @@ func desktopValue(text, key string) string {
 	return strings.ReplaceAll(lineValue(text, key), `\\`, `\`)
 }
 
-func (d *desktopEntry) wanted() bool { return !d.unless() }
-
-func (d *desktopEntry) install(_ context.Context, program string) error {
-	return write(d.path(), desktopText(d.Part, program))
-}
-
-func (d *desktopEntry) remove(context.Context) error { return removeFile(d.path(), d.configDir) }
+func (d *desktopEntry) wanted() bool { return d.used() }
 
 func (d *desktopEntry) entry(_ context.Context, program string) (Entry, error) {
-	text, err := read(d.path())
-	e := Entry{Part: d.Part, Kind: "xdg", Path: d.path()}
-	if text != "" {
-		e.Installed = true
-		// Desktops disable an entry with one of these keys.
-		e.Enabled = desktopValue(text, "Hidden") != "true" && desktopValue(text, "X-GNOME-Autostart-enabled") != "false"
-		e.Stale = e.Enabled && text != desktopText(d.Part, program)
-		e.Program = desktopValue(text, "TryExec")
-	}
+	e, err := d.read(program, func(text string) bool { // desktops disable an entry with one of these keys
+		return desktopValue(text, "Hidden") != "true" && desktopValue(text, "X-GNOME-Autostart-enabled") != "false"
+	})
+	e.Stale = e.Stale && e.Enabled
 	return e, err
 }

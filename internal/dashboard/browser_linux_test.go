@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/chromium"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
@@ -25,9 +26,7 @@ import (
 func leaves(t *testing.T, port int) (end func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/worker.js" {
 			w.Header().Set("Content-Type", "text/javascript")
@@ -48,25 +47,28 @@ func leaves(t *testing.T, port int) (end func()) {
 }
 
 // newPage is an empty page of a real browser.
-func newPage(ctx context.Context, t *testing.T) (page *chromium.Page, must func(error)) {
+func newPage(ctx context.Context, t *testing.T) *chromium.Page {
 	t.Helper()
 	real.Need(t, "browser")
-	must = func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	b, err := chromium.Start()
-	must(err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	page, err = b.NewPage(ctx)
-	must(err)
-	return page, must
+	page, err := b.NewPage(ctx)
+	must.Do(t, err)
+	return page
+}
+
+// pageOf is the dashboard of an agent that answers as routes do.
+func pageOf(t *testing.T, routes http.Handler) *chromium.Page {
+	t.Helper()
+	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
+	page := newPage(t.Context(), t)
+	must.Do(t, page.Navigate(t.Context(), link))
+	return page
 }
 
 // watched answers a watch with one status.
@@ -78,8 +80,8 @@ func watched(st *api.Status) http.HandlerFunc {
 	}
 }
 
-// TestReconnectSubmitsNothing: the job may have ended since the page was told of it.
-func TestReconnectSubmitsNothing(t *testing.T) {
+// TestPageReconnect: the job may have ended since the page was told of it.
+func TestPageReconnect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	end := time.Now().Add(time.Hour)
@@ -98,16 +100,14 @@ func TestReconnectSubmitsNothing(t *testing.T) {
 		asked <- req
 		_ = json.NewEncoder(w).Encode(api.UpResponse{})
 	})
-	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
-	page, must := newPage(ctx, t)
-	must(page.Navigate(ctx, link))
+	page := pageOf(t, routes)
 	for button, want := range map[string]api.UpRequest{
 		"Reconnect left": {Session: "left", Adopt: true},
 		"Start new":      {Session: "new"},
 	} {
 		find := fmt.Sprintf(`document.querySelector("[aria-label='%s']")`, button)
-		must(page.Until(ctx, find+"?.checkVisibility()"))
-		must(page.Evaluate(ctx, find+".click()", nil))
+		must.Do(t, page.Until(ctx, find+"?.checkVisibility()"))
+		must.Do(t, page.Evaluate(ctx, find+".click()", nil))
 		select {
 		case got := <-asked:
 			if got.Session != want.Session || got.Adopt != want.Adopt {
@@ -119,7 +119,7 @@ func TestReconnectSubmitsNothing(t *testing.T) {
 	}
 }
 
-func TestOtherJobs(t *testing.T) {
+func TestPageOtherJobs(t *testing.T) {
 	running := func(id string) api.Job {
 		return api.Job{ID: id, State: api.JobRunning, End: time.Now().Add(time.Hour)}
 	}
@@ -137,19 +137,17 @@ func TestOtherJobs(t *testing.T) {
 		s.Job, s.Others = &ended, []api.Job{other}
 		_ = json.NewEncoder(w).Encode(api.DownResponse{Sessions: []api.Session{s}})
 	})
-	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
-	page, must := newPage(t.Context(), t)
-	must(page.Navigate(t.Context(), link))
-	must(page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of nb']")?.textContent.startsWith("Also: job 207 on mycluster is running and is charged until ")`))
-	must(page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of left']")?.textContent.startsWith("The result of a submission is not known")`))
-	must(page.Until(t.Context(), `document.querySelector("[data-session=left] .state").textContent === "Disconnected"`))
-	must(page.Evaluate(t.Context(), `document.querySelector("[aria-label='End the job of nb']").click()`, nil))
-	must(page.Until(t.Context(), `document.getElementById("dialog-title").textContent === "End job 206 and job 207?"`))
-	must(page.Evaluate(t.Context(), `document.getElementById("dialog-yes").click()`, nil))
-	must(page.Until(t.Context(), `document.querySelector(".result")?.textContent.includes("nb is down; job 206 was cancelled; job 207 was cancelled.")`))
+	page := pageOf(t, routes)
+	must.Do(t, page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of nb']")?.textContent.startsWith("Also: job 207 on mycluster is running and is charged until ")`))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("[aria-label='Other jobs of left']")?.textContent.startsWith("The result of a submission is not known")`))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("[data-session=left] .state").textContent === "Disconnected"`))
+	must.Do(t, page.Evaluate(t.Context(), `document.querySelector("[aria-label='End the job of nb']").click()`, nil))
+	must.Do(t, page.Until(t.Context(), `document.getElementById("dialog-title").textContent === "End job 206 and job 207?"`))
+	must.Do(t, page.Evaluate(t.Context(), `document.getElementById("dialog-yes").click()`, nil))
+	must.Do(t, page.Until(t.Context(), `document.querySelector(".result")?.textContent.includes("nb is down; job 206 was cancelled; job 207 was cancelled.")`))
 }
 
-func TestHistory(t *testing.T) {
+func TestPageHistory(t *testing.T) {
 	now := time.Now()
 	run := func(id string, nodes int) api.Run {
 		return api.Run{Session: "nb", Host: "mycluster", Nodes: nodes, Noted: now, Job: api.Job{ID: id, State: api.JobFinished, Start: now.Add(-3 * time.Hour), End: now}}
@@ -160,19 +158,17 @@ func TestHistory(t *testing.T) {
 	routes.HandleFunc("GET /v1/history", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.HistoryResponse{Runs: runs, Weeks: state.Summarize(runs)})
 	})
-	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
-	page, must := newPage(t.Context(), t)
-	must(page.Navigate(t.Context(), link))
-	must(page.Until(t.Context(), `document.getElementById("link")?.textContent === "Live"`))
-	must(page.Evaluate(t.Context(), `location.hash = "history"`, nil))
-	must(page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 3 h and 12 node-hours; last week 0 h"`))
-	must(page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 3 h and 12 node-hours")`))
+	page := pageOf(t, routes)
+	must.Do(t, page.Until(t.Context(), `document.getElementById("link")?.textContent === "Live"`))
+	must.Do(t, page.Evaluate(t.Context(), `location.hash = "history"`, nil))
+	must.Do(t, page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 3 h and 12 node-hours; last week 0 h"`))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 3 h and 12 node-hours")`))
 	if problems := page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)
 	}
 }
 
-func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
+func TestPageHeldStreams(t *testing.T) {
 	now := time.Now()
 	st := api.Status{Hosts: []api.Host{}}
 	for name, held := range map[string]*api.Held{
@@ -186,43 +182,41 @@ func TestACardSaysWhatWaitsForAConnectionAndHowThatEnded(t *testing.T) {
 	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", watched(&st))
-	_, link := serveWith(t, Options{Client: agentWith(t, routes)})
-	page, must := newPage(t.Context(), t)
-	must(page.Navigate(t.Context(), link))
-	must(page.Until(t.Context(), `document.querySelectorAll("[data-session] h3").length === 5`))
+	page := pageOf(t, routes)
+	must.Do(t, page.Until(t.Context(), `document.querySelectorAll("[data-session] h3").length === 5`))
 	for name, want := range map[string]string{
 		"waits": "mycluster|Held: 3 streams, 41 kB waiting", "continued": "mycluster|Continued after 43 min; nothing was lost",
 		"lost": "mycluster|1 stream inside the job ended after 5 min without a connection: the job was moved", "long-ago": "mycluster", "never": "mycluster",
 	} {
 		var got string
-		must(page.Evaluate(t.Context(), fmt.Sprintf(`[...document.querySelectorAll("[data-session=%s] .about")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join("|")`, name), &got))
+		must.Do(t, page.Evaluate(t.Context(), fmt.Sprintf(`[...document.querySelectorAll("[data-session=%s] .about")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join("|")`, name), &got))
 		if got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
 
-func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
+func TestPageWithLeftovers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	page, must := newPage(ctx, t)
+	page := newPage(ctx, t)
 
 	// Another program has the port while the dashboard is down.
 	paths := home.In(t.TempDir())
 	end := leaves(t, paths.DashboardPort())
-	must(page.Navigate(ctx, fmt.Sprintf("http://127.0.0.1:%d/", paths.DashboardPort())))
-	must(page.Until(ctx, `document.title === "left"`))
+	must.Do(t, page.Navigate(ctx, fmt.Sprintf("http://127.0.0.1:%d/", paths.DashboardPort())))
+	must.Do(t, page.Until(ctx, `document.title === "left"`))
 	end()
 
 	s, link := serveWith(t, Options{Paths: paths, Client: client.New(paths)})
-	must(page.Navigate(ctx, "http://"+s.door+"/"))
-	must(page.Until(ctx, `document.title === "theirs"`)) // the worker answers at the port itself
+	must.Do(t, page.Navigate(ctx, "http://"+s.door+"/"))
+	must.Do(t, page.Until(ctx, `document.title === "theirs"`)) // the worker answers at the port itself
 	var answer string
-	must(page.Evaluate(ctx, fmt.Sprintf(`Promise.allSettled(["/", "/app.js", "/api/jobs"].map((path) => fetch("http://%s" + path))).then((all) => all.map((r) => r.status).join(" "))`, hostOf(link)), &answer))
+	must.Do(t, page.Evaluate(ctx, fmt.Sprintf(`Promise.allSettled(["/", "/app.js", "/api/jobs"].map((path) => fetch("http://%s" + path))).then((all) => all.map((r) => r.status).join(" "))`, hostOf(link)), &answer))
 	if answer != "rejected rejected rejected" {
 		t.Errorf("what was left reads from the page: %s", answer)
 	}
-	must(page.Evaluate(ctx, fmt.Sprintf(`new Promise((done) => {
+	must.Do(t, page.Evaluate(ctx, fmt.Sprintf(`new Promise((done) => {
 		const f = document.createElement("iframe");
 		f.onload = done;
 		f.src = "http://%s/";
@@ -232,20 +226,20 @@ func TestWhatOtherServersLeaveInTheBrowserDoesNotReachThePage(t *testing.T) {
 		t.Errorf("the page is in a frame: %s", problems)
 	}
 
-	must(page.Navigate(ctx, link))
-	must(page.Until(ctx, `document.getElementById("needs")?.textContent.includes("The agent has stopped")`)) // it is in, and says what it is told
-	must(page.Evaluate(ctx, `[navigator.serviceWorker.controller, document.cookie, localStorage.length, sessionStorage.length, location.hash].join()`, &answer))
+	must.Do(t, page.Navigate(ctx, link))
+	must.Do(t, page.Until(ctx, `document.getElementById("needs")?.textContent.includes("The agent has stopped")`)) // it is in, and says what it is told
+	must.Do(t, page.Evaluate(ctx, `[navigator.serviceWorker.controller, document.cookie, localStorage.length, sessionStorage.length, location.hash].join()`, &answer))
 	if answer != ",,0,2," {
 		t.Errorf("worker, cookies, stored values and fragment are %q", answer)
 	}
 
 	// Another program takes the port of a dashboard that has ended, and answers as one.
-	must(page.Evaluate(ctx, `(() => {
+	must.Do(t, page.Evaluate(ctx, `(() => {
 		window.fetch = async (path) => new Response('{"type":"hello","server":"theirs"}\n{"type":"status","status":{"sessions":[],"hosts":[]}}\n', {status: 200});
 		document.dispatchEvent(new Event("visibilitychange")); // which begins another stream of events
 	})()`, nil))
-	must(page.Until(ctx, `document.getElementById("needs").textContent.includes("The dashboard has stopped")`))
-	must(page.Evaluate(ctx, `document.getElementById("link").textContent`, &answer))
+	must.Do(t, page.Until(ctx, `document.getElementById("needs").textContent.includes("The dashboard has stopped")`))
+	must.Do(t, page.Evaluate(ctx, `document.getElementById("link").textContent`, &answer))
 	if answer == "Live" {
 		t.Error("the page takes another server for its own")
 	}

@@ -15,6 +15,8 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/client"
+	"tunctl/internal/desktop"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 )
 
@@ -41,7 +43,7 @@ func get(link string) error {
 	return err
 }
 
-func TestTheButtonOpensANewPageAndTellsNothing(t *testing.T) {
+func TestDoorButton(t *testing.T) {
 	o := &openings{visit: get}
 	s, _ := serveWith(t, Options{Client: client.New(home.In(t.TempDir())), Desktop: action.Desktop{Open: o.open}})
 	for _, c := range []struct {
@@ -67,16 +69,26 @@ func TestTheButtonOpensANewPageAndTellsNothing(t *testing.T) {
 			}
 		}
 	}
-	s.mu.Lock()
-	s.pressed = s.pressed.Add(-pressEvery)
-	s.mu.Unlock()
-	fetch(t, s.door, http.MethodPost, "/open", "", nil)
+	pressLater := func() string {
+		s.mu.Lock()
+		s.pressed = s.pressed.Add(-pressEvery)
+		s.mu.Unlock()
+		_, h, _ := fetch(t, s.door, http.MethodPost, "/open", "", nil)
+		return h.Get("Location")
+	}
+	pressLater()
 	if len(o.links) != 2 || hostOf(o.links[0]) == hostOf(o.links[1]) || !strings.HasSuffix(hostOf(o.links[1]), ".localhost:"+s.port) {
 		t.Errorf("opened %q", o.links)
 	}
+	for want, err := range map[string]error{"/?browser": desktop.ErrNoBrowser, "/?failed": desktop.ErrNotOpened} {
+		o.visit = func(string) error { return err }
+		if got := pressLater(); got != want {
+			t.Errorf("%v leads to %q, want %q", err, got, want)
+		}
+	}
 }
 
-func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
+func TestOpenPageWithoutNames(t *testing.T) {
 	o := &openings{visit: func(link string) error {
 		if strings.Contains(link, ".localhost") {
 			return nil // it shows that there is no such name
@@ -85,9 +97,7 @@ func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
 	}}
 	s, _ := serveWith(t, Options{Client: client.New(home.In(t.TempDir())), Desktop: action.Desktop{Open: o.open}})
 	s.arriveFor = time.Millisecond
-	if err := s.OpenPage(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.OpenPage(t.Context()))
 	if len(o.links) != 2 || !strings.HasPrefix(o.links[1], "http://127.0.0.1:") || strings.Contains(o.links[1], ":"+s.port+"/") {
 		t.Fatalf("opened %q", o.links)
 	}
@@ -96,7 +106,7 @@ func TestABrowserThatFindsNoNamesIsSentToAFreePort(t *testing.T) {
 	}
 }
 
-func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
+func TestListenOnATakenPort(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		paths := home.In(t.TempDir())
 		foreign, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(paths.DashboardPort())))
@@ -112,9 +122,7 @@ func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
 				t.Errorf("a page elsewhere: %d", status)
 			}
 		})
-		if err := foreign.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, foreign.Close())
 		t.Run("after "+address, func(t *testing.T) {
 			s, _ := serveWith(t, Options{Paths: paths})
 			if want := fmt.Sprintf("http://127.0.0.1:%d/", paths.DashboardPort()); s.Bookmark() != want {
@@ -124,7 +132,7 @@ func TestAnotherProgramOnThePortIsNeverTakenForTheDashboard(t *testing.T) {
 	}
 }
 
-func TestATabOfAnEarlierServerLeadsToTheButton(t *testing.T) {
+func TestDoorForFormerPages(t *testing.T) {
 	s, link := serve(t)
 	for _, host := range []string{"abcdefghijklmnopqrstuvwxyz.localhost:" + s.port, hostOf(link)} {
 		path := "/"
@@ -155,7 +163,7 @@ var (
 	elsewhere = regexp.MustCompile(`(?:src|href|url|import|fetch)[^\n]{0,4}["'(]\s*(?:https?:)?//`)
 )
 
-func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
+func TestAssets(t *testing.T) {
 	weight := 0
 	page := ""
 	imported := map[string]bool{}
@@ -176,9 +184,7 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if t.Logf("the page weighs %d bytes", weight); weight > maxWeight {
 		t.Errorf("the page weighs %d bytes, more than %d", weight, maxWeight)
 	}
@@ -201,7 +207,7 @@ func TestThePageIsLightAndNothingInItIsInlineOrFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestThePageHasNoSecretInIt(t *testing.T) {
+func TestAssetsHaveNoSecret(t *testing.T) {
 	s, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
 	for _, host := range []string{hostOf(link), s.door} {

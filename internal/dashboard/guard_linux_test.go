@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 )
 
@@ -42,28 +43,20 @@ func printStatus(url string) {
 	fmt.Print(err)
 }
 
-func TestAnotherUserIsRefusedEvenWithTheBearerValue(t *testing.T) {
+func TestGuardOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}
 	s, link := serve(t)
 	_, bearer := enterAs(t, link)
 	dir, err := os.MkdirTemp("", "stranger") // a stranger cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o755))
 	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program := filepath.Join(dir, "browser")
-	if err := testprogram.Write(program, self); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, testprogram.Write(program, self))
 	for _, c := range []struct {
 		uid  uint32
 		host string

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/client"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 )
 
@@ -27,9 +28,7 @@ func serveWith(t *testing.T, o Options) (*Server, string) {
 		o.Paths = home.In(t.TempDir())
 	}
 	s, err := Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
@@ -64,9 +63,7 @@ var onLoopback = &http.Client{
 func fetch(t *testing.T, host, method, path, body string, other map[string]string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	req.Header.Set("Sec-Fetch-Site", "same-origin")
 	if method == http.MethodPost {
 		req.Header.Set("Origin", "http://"+host)
@@ -82,14 +79,10 @@ func fetch(t *testing.T, host, method, path, body string, other map[string]strin
 		}
 	}
 	res, err := onLoopback.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return res.StatusCode, res.Header, string(text)
 }
 
@@ -103,20 +96,16 @@ func enterAs(t *testing.T, link string) (int, string) {
 func enterAt(t *testing.T, host, once string) (int, string) {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"once": once})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	status, _, text := fetch(t, host, http.MethodPost, enterPath, string(body), nil)
 	var res struct{ Bearer string }
 	if status == http.StatusOK {
-		if err := json.NewDecoder(bytes.NewBufferString(text)).Decode(&res); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewDecoder(bytes.NewBufferString(text)).Decode(&res))
 	}
 	return status, res.Bearer
 }
 
-func TestAnAddressWorksOnceAndOnlyAtItsOwnName(t *testing.T) {
+func TestEnter(t *testing.T) {
 	s, link := serve(t)
 	other := s.newLink()
 	_, once, _ := strings.Cut(link, "#")
@@ -148,7 +137,7 @@ func TestAnAddressWorksOnceAndOnlyAtItsOwnName(t *testing.T) {
 	}
 }
 
-func TestOnlyAPageOpenedByTunctlGetsDataOrActs(t *testing.T) {
+func TestGuard(t *testing.T) {
 	s, link := serve(t)
 	host := hostOf(link)
 	_, bearer := enterAs(t, link)
@@ -188,7 +177,7 @@ func TestOnlyAPageOpenedByTunctlGetsDataOrActs(t *testing.T) {
 	}
 }
 
-func TestAForeignPageDoesNotSpendAnAddress(t *testing.T) {
+func TestEnterFromAForeignPage(t *testing.T) {
 	_, link := serve(t)
 	_, once, _ := strings.Cut(link, "#")
 	body := `{"once":"` + once + `"}`
@@ -202,7 +191,7 @@ func TestAForeignPageDoesNotSpendAnAddress(t *testing.T) {
 	}
 }
 
-func TestEveryResponseHasTheStrictHeaders(t *testing.T) {
+func TestGuardHeaders(t *testing.T) {
 	s, link := serve(t)
 	for _, path := range []string{hostOf(link) + "/", hostOf(link) + "/app.js", hostOf(link) + "/style.css", hostOf(link) + "/api/jobs", s.door + "/", s.door + "/style.css"} {
 		host, path, _ := strings.Cut(path, "/")

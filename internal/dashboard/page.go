@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tunctl/internal/desktop"
@@ -28,6 +29,7 @@ type page struct {
 	once    digest // of the value in its link; zero once that was used
 	ends    time.Time
 	arrived chan struct{} // closed when a browser has requested it
+	arrive  func()        // closes it, once
 	bearer  digest        // of the value that its requests carry; zero before it has one
 }
 
@@ -62,7 +64,8 @@ func (s *Server) addPage(host string) string {
 			delete(s.pages, host)
 		}
 	}
-	s.pages[host] = &page{once: digestOf(once), ends: time.Now().Add(linkFor), arrived: make(chan struct{})}
+	arrived := make(chan struct{})
+	s.pages[host] = &page{once: digestOf(once), ends: time.Now().Add(linkFor), arrived: arrived, arrive: sync.OnceFunc(func() { close(arrived) })}
 	return "http://" + host + "/#" + once
 }
 
@@ -109,13 +112,8 @@ func (s *Server) pageAt(host string) *page {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[host]
-	if p == nil {
-		return nil
-	}
-	select {
-	case <-p.arrived:
-	default:
-		close(p.arrived)
+	if p != nil {
+		p.arrive()
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -48,22 +49,16 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	requests := &http.Server{
-		Handler: s.commandRoutes(), ReadHeaderTimeout: headerTimeout,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
 	ctx, end := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- requests.Serve(commands) }()
-	go func() {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer end()
+	beside.Go(func() { _ = localapi.Serve(ctx, commands, s.commandRoutes(), 0, slog.New(slog.DiscardHandler)) })
+	beside.Go(func() {
 		defer end()
 		s.untilAgentEnds(ctx)
-	}()
-	err = s.Serve(ctx)
-	end()
-	_ = requests.Close()
-	<-served // always http.ErrServerClosed
-	return err
+	})
+	return s.Serve(ctx)
 }
 
 // untilAgentEnds returns when the agent was stopped, or has crashed and does not return soon.
@@ -168,7 +163,7 @@ func (p *Process) request(ctx context.Context, path string, in Link) (out Link, 
 	if err != nil {
 		return out, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://dashboard"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://tunctl"+path, bytes.NewReader(body))
 	if err != nil {
 		return out, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 )
 
@@ -21,7 +22,7 @@ func launched(t *testing.T, o Options, ended chan<- error) client.Launcher {
 	}
 }
 
-func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
+func TestProcess(t *testing.T) {
 	watched, gone := make(chan struct{}, 3), make(chan struct{})
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
@@ -42,14 +43,10 @@ func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.Status{Agent: &api.Agent{}})
 	})
 	o := Options{Paths: home.In(t.TempDir()), Client: agentWith(t, routes)}
-	if err := home.MakePrivate(o.Paths.State); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, home.MakePrivate(o.Paths.State))
 	ended := make(chan error, 2)
 	p, err := Ensure(t.Context(), o.Paths, launched(t, o, ended))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	second := make(chan error, 1)
 	if again, err := launched(t, o, second)(t.Context()); again != nil || err != nil || <-second != nil {
 		t.Error("a second process does not end at once")
@@ -69,9 +66,7 @@ func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
 	if status, bearer := enterAs(t, link.URL); status != http.StatusOK || bearer == "" {
 		t.Errorf("the page that a command opened: %d, %q", status, bearer)
 	}
-	if err := o.Paths.SetRunning(home.Running{PID: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Paths.SetRunning(home.Running{PID: 1}))
 	<-watched
 	gone <- struct{}{} // as an agent crashes: what says that it runs stays
 	select {
@@ -79,9 +74,7 @@ func TestTheDashboardIsOneProcessThatEndsWithTheAgent(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("the dashboard does not wait for an agent that crashed: %v", err)
 	}
-	if err := o.Paths.ClearRunning(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Paths.ClearRunning())
 	gone <- struct{}{} // as one ends in order
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/desktop"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 	"tunctl/internal/localsocket"
 )
@@ -21,13 +22,9 @@ import (
 func agentWith(t *testing.T, routes http.Handler) *client.Client {
 	t.Helper()
 	paths := home.In(t.TempDir())
-	if err := os.MkdirAll(filepath.Dir(paths.Socket), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(paths.Socket), 0o700))
 	l, err := localsocket.Listen(t.Context(), paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	srv := &http.Server{Handler: routes}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
@@ -69,7 +66,7 @@ func (h *handed) press(t *testing.T, verb string, page api.OpenResponse) (int, s
 	return status, text
 }
 
-func TestAPasswordGoesToTheClipboardAndNotToThePage(t *testing.T) {
+func TestOpenWithPassword(t *testing.T) {
 	page := api.OpenResponse{URL: "http://127.0.0.1:8787/", App: "rstudio", User: "ada", Password: "correct-horse"}
 	var h handed
 	status, text := h.press(t, "open", page)
@@ -86,7 +83,7 @@ func TestAPasswordGoesToTheClipboardAndNotToThePage(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPageIsNotOpenedButSaysWhatToConnect(t *testing.T) {
+func TestOpenWithoutPage(t *testing.T) {
 	var h handed
 	status, text := h.press(t, "open", api.OpenResponse{URL: "cs://127.0.0.1:11111", App: "paraview"})
 	if status != http.StatusOK || len(h.opened) != 0 || !strings.Contains(text, "127.0.0.1:11111") {
@@ -94,7 +91,7 @@ func TestWhatIsNoPageIsNotOpenedButSaysWhatToConnect(t *testing.T) {
 	}
 }
 
-func TestACopiedAddressIsSaidToHaveATokenOnlyIfItHasOne(t *testing.T) {
+func TestCopy(t *testing.T) {
 	for url, secret := range map[string]bool{"http://127.0.0.1:8888/lab?token=abc": true, "cs://127.0.0.1:11111": false} {
 		var h handed
 		status, text := h.press(t, "copy", api.OpenResponse{URL: url})
@@ -104,7 +101,7 @@ func TestACopiedAddressIsSaidToHaveATokenOnlyIfItHasOne(t *testing.T) {
 	}
 }
 
-func TestThePageReadsTheLogsOfSessionsOnlyAndWithoutTheirSecrets(t *testing.T) {
+func TestLog(t *testing.T) {
 	asked := make(chan string, 10)
 	_, link := serveWith(t, Options{Client: agentWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.RequestURI()

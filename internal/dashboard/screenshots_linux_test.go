@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/dev/chromium"
+	"tunctl/internal/dev/must"
 )
 
 // pictured is the time on the README's picture of the dashboard.
@@ -232,25 +233,18 @@ func newPainter(t *testing.T) *painter {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	p := &painter{t: t, ctx: ctx}
-	p.page, _ = newPage(ctx, t)
+	p.page = newPage(ctx, t)
 	p.look("light", 1280)
-	p.must(p.page.Call(ctx, "Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil))
-	p.must(p.page.Call(ctx, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(fixedClock, pictured.Format(time.RFC3339))}, nil))
+	must.Do(p.t, p.page.Call(ctx, "Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil))
+	must.Do(p.t, p.page.Call(ctx, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(fixedClock, pictured.Format(time.RFC3339))}, nil))
 	return p
-}
-
-func (p *painter) must(err error) {
-	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
 }
 
 // look sets the colours and the width of the window.
 func (p *painter) look(scheme string, width int) {
 	p.t.Helper()
-	p.must(p.page.Size(p.ctx, width, map[int]int{360: 780, 1280: 900, 3840: 2160}[width]))
-	p.must(p.page.Call(p.ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
+	must.Do(p.t, p.page.Size(p.ctx, width, map[int]int{360: 780, 1280: 900, 3840: 2160}[width]))
+	must.Do(p.t, p.page.Call(p.ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
 		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
 	}}, nil))
 }
@@ -258,20 +252,20 @@ func (p *painter) look(scheme string, width int) {
 // shows waits until an element contains a text.
 func (p *painter) shows(selector, text string) {
 	p.t.Helper()
-	p.must(p.page.Until(p.ctx, fmt.Sprintf(`[...document.querySelectorAll(%q)].some((e) => e.checkVisibility() && e.textContent.includes(%q))`, selector, text)))
+	must.Do(p.t, p.page.Until(p.ctx, fmt.Sprintf(`[...document.querySelectorAll(%q)].some((e) => e.checkVisibility() && e.textContent.includes(%q))`, selector, text)))
 }
 
 // run evaluates a script in the page.
 func (p *painter) run(script string) {
 	p.t.Helper()
-	p.must(p.page.Evaluate(p.ctx, script, nil))
+	must.Do(p.t, p.page.Evaluate(p.ctx, script, nil))
 }
 
 func (p *painter) picture(path string) {
 	p.t.Helper()
 	png, err := p.page.Picture(p.ctx)
-	p.must(err)
-	p.must(os.WriteFile(path, png, 0o644))
+	must.Do(p.t, err)
+	must.Do(p.t, os.WriteFile(path, png, 0o644))
 }
 
 // pictures draws what the page shows at each width, light and dark, and looks for barriers with
@@ -283,7 +277,7 @@ func (p *painter) pictures(name string) {
 			p.look(scheme, width)
 			p.run(`scrollTo(0, 0)`)
 			var wider int
-			p.must(p.page.Evaluate(p.ctx, `document.documentElement.scrollWidth - innerWidth`, &wider))
+			must.Do(p.t, p.page.Evaluate(p.ctx, `document.documentElement.scrollWidth - innerWidth`, &wider))
 			if wider > 0 {
 				p.t.Errorf("%s, %d: the page is %d pixels wider than the window", name, width, wider)
 			}
@@ -298,18 +292,18 @@ func (p *painter) pictures(name string) {
 func (p *painter) examine(what string) {
 	p.t.Helper()
 	barriers, err := p.page.Barriers(p.ctx)
-	p.must(err)
+	must.Do(p.t, err)
 	for _, barrier := range barriers {
 		p.t.Errorf("%s: %s", what, barrier)
 	}
 }
 
-func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
+func TestPageInARealBrowser(t *testing.T) {
 	p := newPainter(t)
 	for _, sessions := range []int{1, 5, 31} {
 		stop := make(chan struct{})
 		s, link := serveWith(t, Options{Client: agentWith(t, pictureAgent(sessions, stop))})
-		p.must(p.page.Navigate(p.ctx, link))
+		must.Do(p.t, p.page.Navigate(p.ctx, link))
 		p.shows("#link", "Live")
 		p.shows("#cards .spark figcaption", "CPU")
 		p.shows("#hosts", "def-alice")
@@ -334,7 +328,7 @@ func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
 			}
 			p.run(`document.querySelector("[data-session=rstudio] [aria-label^='Start with']").click()`)
 			p.shows("#dialog", "Start rstudio with")
-			p.must(p.page.Until(p.ctx, `document.querySelector("#dialog input").placeholder === "4 h, as in the script" && document.querySelector("[list=of-account]").list.options.length === 2`))
+			must.Do(p.t, p.page.Until(p.ctx, `document.querySelector("#dialog input").placeholder === "4 h, as in the script" && document.querySelector("[list=of-account]").list.options.length === 2`))
 			p.pictures("start-with")
 			p.run(`document.getElementById("dialog-no").click()`)
 		}
@@ -354,7 +348,7 @@ func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
 		}
 		for name, query := range map[string]string{"button": "", "locked": "?locked", "no-browser": "?browser"} {
 			if sessions == 1 {
-				p.must(p.page.Navigate(p.ctx, "http://"+s.door+"/"+query))
+				must.Do(p.t, p.page.Navigate(p.ctx, "http://"+s.door+"/"+query))
 				p.shows("button.main", "Open the dashboard")
 				p.pictures(name)
 			}
@@ -362,13 +356,13 @@ func TestEveryViewOfTheDashboardInARealBrowser(t *testing.T) {
 	}
 }
 
-// TestTheDashboardOfTheReadmeInARealBrowser draws the page for the README. The agent is made up and
+// TestPageOfTheReadmeInARealBrowser draws the page for the README. The agent is made up and
 // the clock stands still, so that the picture changes only with the page.
-func TestTheDashboardOfTheReadmeInARealBrowser(t *testing.T) {
+func TestPageOfTheReadmeInARealBrowser(t *testing.T) {
 	p := newPainter(t)
 	_, link := serveWith(t, Options{Client: agentWith(t, pictureAgent(4, nil))})
-	p.must(p.page.Size(p.ctx, 1200, 900))
-	p.must(p.page.Navigate(p.ctx, link))
+	must.Do(p.t, p.page.Size(p.ctx, 1200, 900))
+	must.Do(p.t, p.page.Navigate(p.ctx, link))
 	for selector, texts := range map[string][]string{
 		"#link":                    {"Live"},
 		"#cards .state":            {"Ready", "Queued"},
@@ -388,7 +382,7 @@ func TestTheDashboardOfTheReadmeInARealBrowser(t *testing.T) {
 	}
 	// The picture ends below the sessions.
 	var height int
-	p.must(p.page.Evaluate(p.ctx, `Math.ceil(document.getElementById("rest").getBoundingClientRect().bottom) + 16`, &height))
-	p.must(p.page.Size(p.ctx, 1200, height))
+	must.Do(p.t, p.page.Evaluate(p.ctx, `Math.ceil(document.getElementById("rest").getBoundingClientRect().bottom) + 16`, &height))
+	must.Do(p.t, p.page.Size(p.ctx, 1200, height))
 	p.picture(filepath.Join("..", "..", "docs", "images", "dashboard.png"))
 }

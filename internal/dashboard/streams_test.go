@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func TestFurtherPagesHaveTheNamesOfTheTray(t *testing.T) {
+func TestEventTitles(t *testing.T) {
 	s := api.Session{Name: "jupyter", Endpoints: []api.NamedEndpoint{{Name: "dask", Endpoint: api.Endpoint{App: "dask", Token: api.NewSecret("s3cr3t")}}}}
 	for _, e := range []api.Event{
 		{Type: api.EventStatus, Status: &api.Status{Sessions: []api.Session{s}}},

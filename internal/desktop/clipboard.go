@@ -12,20 +12,16 @@ import (
 // Copy puts text on the clipboard. The text goes to a program's standard input, since
 // every user can read a command line. On X and Wayland the program outlives us with it.
 func Copy(ctx context.Context, text string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	var failures []error
-	programs := clipboardPrograms(runtime.GOOS)
-	for _, argv := range programs {
-		cmd := command(ctx, argv)
+	return firstOf(ctx, clipboardPrograms(runtime.GOOS), func(argv []string) error {
+		cmd := command(limited, argv)
 		cmd.Stdin = strings.NewReader(text)
-		err := cmd.Run()
-		if err == nil {
-			return nil
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w", argv[0], err)
 		}
-		failures = append(failures, fmt.Errorf("%s: %w", argv[0], err))
-	}
-	return unavailable(programs, failures)
+		return nil
+	})
 }
 
 // clipboardPrograms lists the command lines that copy their input to the clipboard.

@@ -8,22 +8,20 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
-func TestTheClipboardIsFedThroughStandardInput(t *testing.T) {
+func TestCopy(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the stand-in plays xclip")
 	}
 	env, path := standIn(t, "copy")
 	dir := t.TempDir()
-	if err := os.Symlink(env["BROWSER"], filepath.Join(dir, "xclip")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(env["BROWSER"], filepath.Join(dir, "xclip")))
 	env["PATH"], env["DISPLAY"], env["WAYLAND_DISPLAY"] = dir, ":0", "wayland-0" // wl-copy is not there
 	setenv(t, env)
-	if err := Copy(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Copy(t.Context(), secretPage))
 	seen := reported(t, path)
 	if seen["text"] != secretPage {
 		t.Errorf("the clipboard got %q", seen["text"])

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 )
 
@@ -24,15 +25,13 @@ func dialogEnv(t *testing.T, programs map[string]string) (dir string) {
 	}
 	dir = t.TempDir()
 	for name, script := range programs {
-		if err := testprogram.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, testprogram.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n")))
 	}
 	setenv(t, environment{"DISPLAY": ":0", "PATH": dir})
 	return dir
 }
 
-func TestADialogsAnswerIsReturned(t *testing.T) {
+func TestAsk(t *testing.T) {
 	const noDisplay = "echo 'cannot open display: :0' >&2; exit 1"
 	tests := []struct {
 		name     string
@@ -65,7 +64,7 @@ func TestADialogsAnswerIsReturned(t *testing.T) {
 	}
 }
 
-func TestADialogEndsWithItsContext(t *testing.T) {
+func TestAskContextEnd(t *testing.T) {
 	dialogEnv(t, map[string]string{"zenity": "exec /bin/sleep 60"})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -74,7 +73,7 @@ func TestADialogEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedWithoutADisplay(t *testing.T) {
+func TestAskWithoutDisplay(t *testing.T) {
 	dialogEnv(t, map[string]string{"zenity": "echo never"})
 	t.Setenv("DISPLAY", "")
 	if CanAsk() {
@@ -82,7 +81,7 @@ func TestNobodyIsAskedWithoutADisplay(t *testing.T) {
 	}
 }
 
-func TestEveryToolShowsTheWordsWhole(t *testing.T) {
+func TestDialogText(t *testing.T) {
 	setenv(t, environment{"DISPLAY": ":0"})
 	const text = "Its key is\n\nSHA256:4lTf+aV9_x/Bq\\0\n\nTrust it?"
 	for _, kind := range []QuestionKind{AskSecret, AskLine, AskChoice} {
@@ -108,7 +107,7 @@ func TestEveryToolShowsTheWordsWhole(t *testing.T) {
 	}
 }
 
-func TestALinkIsOnNoCommandLine(t *testing.T) {
+func TestDialogOfALink(t *testing.T) {
 	setenv(t, environment{"DISPLAY": ":0"})
 	const link = "https://login.example.org/device?user_code=WDJB-MJHT"
 	for _, kind := range []QuestionKind{AskSecret, AskLine, AskChoice} {
@@ -132,7 +131,7 @@ func TestALinkIsOnNoCommandLine(t *testing.T) {
 	}
 }
 
-func TestAQuestionFollowsItsText(t *testing.T) {
+func TestAskAfterText(t *testing.T) {
 	for tool, exit := range map[string]string{"zenity": "0", "kdialog": "1"} {
 		dir := dialogEnv(t, map[string]string{tool: `case "$*" in *--text-info*|*--textbox*) while read -r line; do echo "$line" >>$0.shown; done; exit ` + exit + `;; *) echo 123;; esac`})
 		got, err := Ask(t.Context(), Question{Text: "Get a code at https://example.org\n", Kind: AskLine})
@@ -143,7 +142,7 @@ func TestAQuestionFollowsItsText(t *testing.T) {
 	}
 }
 
-func TestKDEIsAskedByItsOwnProgram(t *testing.T) {
+func TestDialogOfKDE(t *testing.T) {
 	setenv(t, environment{"DISPLAY": ":0", "XDG_CURRENT_DESKTOP": "KDE"})
 	list := dialogs("linux", Question{Text: "<b>"})
 	if list[0].argv[0] != "kdialog" || slices.Contains(list[0].argv, "<b>") {
@@ -151,7 +150,7 @@ func TestKDEIsAskedByItsOwnProgram(t *testing.T) {
 	}
 }
 
-func TestWindowsAndMacAnswersAreRead(t *testing.T) {
+func TestDialogAnswer(t *testing.T) {
 	d := powershellDialog(Question{})
 	if got, err := d.answer(base64.StdEncoding.EncodeToString([]byte("pässword")) + "\r\n"); got != "pässword" || err != nil {
 		t.Errorf("got %q, %v", got, err)
@@ -164,13 +163,13 @@ func TestWindowsAndMacAnswersAreRead(t *testing.T) {
 	}
 }
 
-func TestAServersWordsCannotSteerTheWindow(t *testing.T) {
+func TestDialogHostileText(t *testing.T) {
 	if got, want := printable("1.\tPass\x1b[2Jword\u202e:\n\x00"), "1. Password:\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
+func TestNoteProgram(t *testing.T) {
 	note := Note{Tag: "ready:" + strings.Repeat("x", 100), Title: `it's "ready"`, Body: "$(calc)"}
 	mac, _ := noteProgram("darwin", note)
 	if !slices.Equal(mac[len(mac)-2:], []string{note.Title, note.Body}) {
@@ -192,7 +191,7 @@ func TestScriptsForNotificationsHoldNoWords(t *testing.T) {
 	}
 }
 
-func TestLongLinesAreFoldedBetweenWords(t *testing.T) {
+func TestDialogLongLines(t *testing.T) {
 	fingerprint := "SHA256:" + strings.Repeat("x", 70)
 	q := Question{Kind: AskChoice, Text: "Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 20) + "end"}
 	want := "--text=Its key is\n\n" + fingerprint + "\n\n" + strings.Repeat("word ", 12) + "word\n" + strings.Repeat("word ", 7) + "end"

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tunctl/internal/peer"
 )
 
 // link is an address on loopback that redirects to one page, once. Its own address is
@@ -21,16 +23,14 @@ type link struct {
 	target string
 	path   string
 	port   string
-	name   string // of the loopback, in the address
 	server *http.Server
-	served sync.WaitGroup            // until the server has ended
-	used   chan struct{}             // closed when it is used
-	check  func(*http.Request) error // whose program requests the page
+	served sync.WaitGroup // until the server has ended
+	used   chan struct{}  // closed when it is used
 	spent  atomic.Bool
 }
 
 // newLink listens for the one use.
-func newLink(ctx context.Context, target, name string, check func(*http.Request) error) (*link, error) {
+func newLink(ctx context.Context, target string) (*link, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
@@ -39,9 +39,7 @@ func newLink(ctx context.Context, target, name string, check func(*http.Request)
 		target: target,
 		path:   "/" + rand.Text(),
 		port:   strconv.Itoa(listener.Addr().(*net.TCPAddr).Port),
-		name:   name,
 		used:   make(chan struct{}),
-		check:  check,
 	}
 	l.server = &http.Server{
 		Handler:           l,
@@ -55,13 +53,13 @@ func newLink(ctx context.Context, target, name string, check func(*http.Request)
 }
 
 // URL is the address that works once.
-func (l *link) URL() string { return "http://" + net.JoinHostPort(l.name, l.port) + l.path }
+func (l *link) URL() string { return "http://" + net.JoinHostPort(LoopbackName(), l.port) + l.path }
 
 // ServeHTTP implements http.Handler.
 func (l *link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	switch foreign := l.check(r); {
+	switch foreign := peer.CheckRequest(r); {
 	case !l.ownHost(r.Host): // a page elsewhere whose name was rebound to loopback
 		http.Error(w, "wrong host name for this link", http.StatusMisdirectedRequest)
 	case foreign != nil:

@@ -8,28 +8,22 @@ import (
 	"syscall"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
-	"tunctl/internal/peer"
 )
 
-func TestAnotherUserOfTheMachineIsRefused(t *testing.T) {
+func TestLinkOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	l := testLink(t, peer.CheckRequest)
+	l := testLink(t)
 	dir, err := os.MkdirTemp("", "stranger") // the stranger cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	const stranger = 65534
-	if err := os.Chown(dir, stranger, stranger); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(dir, stranger, stranger))
 	program := filepath.Join(dir, "browser")
-	if err := copyProgram(program); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, copyProgram(program))
 	report := filepath.Join(dir, "report.json")
 	cmd := exec.CommandContext(t.Context(), program, l.URL())
 	cmd.Dir = dir
@@ -39,16 +33,12 @@ func TestAnotherUserOfTheMachineIsRefused(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	text, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var seen struct {
 		Status   int
 		Location string
 	}
-	if err := json.Unmarshal(text, &seen); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &seen))
 	if seen.Status != 403 || seen.Location != "" {
 		t.Errorf("another user got %d and %q, want 403 and nothing", seen.Status, seen.Location)
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/dev/wait"
-
 	"go.uber.org/goleak"
+
+	"tunctl/internal/dev/must"
 )
 
 // TestMain also plays the programs that tests start: the test binary is what
@@ -73,9 +73,6 @@ func setenv(t *testing.T, env environment) {
 	}
 }
 
-// patience is how long a test waits for another process, at most.
-const patience = wait.Limit
-
 // report writes the file whole, so that a reader never sees half of it.
 func report(seen map[string]any) {
 	path := os.Getenv("STAND_IN_REPORT")
@@ -95,12 +92,8 @@ func report(seen map[string]any) {
 func reported(t *testing.T, path string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var seen map[string]any
-	if err := json.Unmarshal(text, &seen); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &seen))
 	return seen
 }

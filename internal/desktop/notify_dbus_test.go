@@ -14,6 +14,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"tunctl/internal/dev/bustest"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/wait"
 )
 
@@ -28,6 +29,7 @@ type shownNote struct {
 
 // notificationService stands in for the desktop's.
 type notificationService struct {
+	conn   *dbus.Conn
 	able   []string
 	shown  chan shownNote
 	closed chan uint32
@@ -47,52 +49,45 @@ func (s *notificationService) CloseNotification(id uint32) *dbus.Error {
 	return nil
 }
 
-func startService(t *testing.T, able ...string) (*notificationService, *dbus.Conn) {
+// startService starts a service that is able to do some things, and a notifier that uses it.
+func startService(t *testing.T, able ...string) (*notificationService, *Notifier) {
 	t.Helper()
 	bus := bustest.Start(t)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
 	conn := bus.Connect(t)
-	s := &notificationService{able: able, shown: make(chan shownNote, 1), closed: make(chan uint32, 1)}
-	if err := conn.Export(s, notifyPath, notifyName); err != nil {
-		t.Fatal(err)
-	}
+	s := &notificationService{conn: conn, able: able, shown: make(chan shownNote, 2), closed: make(chan uint32, 1)}
+	must.Do(t, conn.Export(s, notifyPath, notifyName))
 	if _, err := conn.RequestName(notifyName, dbus.NameFlagDoNotQueue); err != nil {
 		t.Fatal(err)
 	}
-	return s, conn
+	return s, newNotifier(t)
 }
 
-func TestAButtonOfANotificationDoesItsAction(t *testing.T) {
-	service, conn := startService(t, "actions", "body", "body-markup")
+func newNotifier(t *testing.T) *Notifier {
+	t.Helper()
 	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+	must.Do(t, err)
+	t.Cleanup(n.Close)
+	return n
+}
+
+func TestNotifierButton(t *testing.T) {
+	service, n := startService(t, "actions", "body", "body-markup")
 	for _, pressed := range []int{0, 2, 4} { // the note itself, its first button, its second
 		done := make(chan string, 1)
 		note := Note{Title: "jupyter is ready", Body: "a < b", Urgent: true, Icon: image.NewNRGBA(image.Rect(0, 0, 48, 48)), Actions: []Action{
 			{"Open", func() { done <- "open" }},
 			{"Log", func() { done <- "log" }},
 		}}
-		if err := n.Notify(t.Context(), note); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), note))
 		got := <-service.shown
 		if got.title != note.Title || got.body != "a &lt; b" || got.urgency != 2 || len(got.actions) != 6 || !showsIcon(got.icon) {
 			t.Fatalf("the desktop was asked to show %q: %q, with %q", got.title, got.body, got.actions)
 		}
-		if err := conn.Emit(notifyPath, notifyName+".ActionInvoked", uint32(7), got.actions[pressed]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, service.conn.Emit(notifyPath, notifyName+".ActionInvoked", uint32(7), got.actions[pressed]))
 		want := map[int]string{0: "open", 2: "open", 4: "log"}[pressed]
-		select {
-		case chosen := <-done:
-			if chosen != want {
-				t.Errorf("action %d did %q, want %q", pressed/2, chosen, want)
-			}
-		case <-time.After(patience):
-			t.Fatal("the button did nothing")
+		if chosen := wait.For(t, "the button does something", done); chosen != want {
+			t.Errorf("action %d did %q, want %q", pressed/2, chosen, want)
 		}
 	}
 }
@@ -107,16 +102,9 @@ func showsIcon(hint dbus.Variant) bool {
 	return parts[0] == int32(48) && len(data) == 4*48*48
 }
 
-func TestAnActionHasOneLabelledButton(t *testing.T) {
-	service, _ := startService(t, "actions")
-	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	if err := n.Notify(t.Context(), Note{Title: "jupyter has ended", Actions: []Action{{"Show log", func() {}}}}); err != nil {
-		t.Fatal(err)
-	}
+func TestNotifierLabels(t *testing.T) {
+	service, n := startService(t, "actions")
+	must.Do(t, n.Notify(t.Context(), Note{Title: "jupyter has ended", Actions: []Action{{"Show log", func() {}}}}))
 	labels := map[string]int{}
 	for i, text := range (<-service.shown).actions {
 		if i%2 == 1 && text != "" {
@@ -128,17 +116,10 @@ func TestAnActionHasOneLabelledButton(t *testing.T) {
 	}
 }
 
-func TestAReplacedNoteLeavesNothingBehind(t *testing.T) {
-	service, _ := startService(t, "actions")
-	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+func TestNotifierReplace(t *testing.T) {
+	service, n := startService(t, "actions")
 	for _, actions := range [][]Action{{{"Open", func() {}}}, {{"Open", func() {}}}, nil} {
-		if err := n.Notify(t.Context(), Note{Tag: "ready:jupyter", Title: "x", Actions: actions}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), Note{Tag: "ready:jupyter", Title: "x", Actions: actions}))
 		<-service.shown
 		if len(n.shown) != len(actions) || len(n.ids) != len(actions) {
 			t.Errorf("with %d actions, those of %d notes are kept for %d ids", len(actions), len(n.shown), len(n.ids))
@@ -146,63 +127,46 @@ func TestAReplacedNoteLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAnothersNoteDoesNothingHere(t *testing.T) {
-	service, _ := startService(t, "actions")
-	notifiers, keys := make([]*Notifier, 2), make([]string, 2)
-	for i := range notifiers {
-		n, err := NewNotifier(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		if err := n.Notify(t.Context(), Note{Title: "x", Actions: []Action{{"Open", func() {}}}}); err != nil {
-			t.Fatal(err)
-		}
-		notifiers[i], keys[i] = n, (<-service.shown).actions[2]
+func TestNotifierOfAnother(t *testing.T) {
+	service, first := startService(t, "actions")
+	second := newNotifier(t)
+	for _, n := range []*Notifier{second, first} {
+		must.Do(t, n.Notify(t.Context(), Note{Title: "x", Actions: []Action{{"Open", func() {}}}}))
 	}
-	if _, ours := notifiers[1].remove(8, keys[0]); ours {
+	<-service.shown
+	key := (<-service.shown).actions[2]
+	if _, ours := second.remove(8, key); ours {
 		t.Error("one notifier took the press of a button of the other's")
 	}
-	if _, ours := notifiers[0].remove(7, keys[0]); !ours {
+	if _, ours := first.remove(7, key); !ours {
 		t.Error("a notifier does not know its own button")
 	}
 }
 
-func TestWithoutButtonsANotificationIsStillShown(t *testing.T) {
-	service, _ := startService(t, "body")
-	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	if err := n.Notify(t.Context(), Note{Title: "t", Body: "a < b", Actions: []Action{{"Open", func() {}}}}); err != nil {
-		t.Fatal(err)
-	}
+func TestNotifierWithoutButtons(t *testing.T) {
+	service, n := startService(t, "body")
+	must.Do(t, n.Notify(t.Context(), Note{Title: "t", Body: "a < b", Actions: []Action{{"Open", func() {}}}}))
 	if got := <-service.shown; got.body != "a < b" || len(got.actions) != 0 {
 		t.Errorf("the desktop was asked to show %+v, want plain text without buttons", got)
 	}
 }
 
-func TestNoNotificationServiceIsSaid(t *testing.T) {
+func TestNotifierWithoutService(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bustest.Start(t).Address)
-	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+	n := newNotifier(t)
 	if err := n.Notify(t.Context(), Note{Title: "t"}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 }
 
-func TestNoSessionBusIsAnErrorAndNotAHang(t *testing.T) {
+func TestNotifierWithoutBus(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+filepath.Join(t.TempDir(), "none"))
 	if _, err := NewNotifier(t.Context()); err == nil {
 		t.Error("a bus that is not there was joined")
 	}
 }
 
-func TestAMuteSessionBusIsLeft(t *testing.T) {
+func TestSessionBusMute(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -217,17 +181,10 @@ func TestAMuteSessionBusIsLeft(t *testing.T) {
 	}
 }
 
-func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
-	service, conn := startService(t, "body")
-	n, err := NewNotifier(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+func TestNotifierTag(t *testing.T) {
+	service, n := startService(t, "body")
 	show := func(tag string) shownNote {
-		if err := n.Notify(t.Context(), Note{Tag: tag, Title: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Notify(t.Context(), Note{Tag: tag, Title: "x"}))
 		return <-service.shown
 	}
 	if got := show("link:jupyter").replaces; got != 0 {
@@ -239,15 +196,11 @@ func TestATaggedNoteIsReplacedAndWithdrawn(t *testing.T) {
 	if got := show("").replaces; got != 0 {
 		t.Errorf("one without a tag replaces %d", got)
 	}
-	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Withdraw(t.Context(), "link:jupyter"))
 	if got := <-service.closed; got != 7 {
 		t.Errorf("%d was closed", got)
 	}
-	if err := conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, service.conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)))
 	wait.Until(t, "a closed note is forgotten", func() bool { return n.tagged("link:jupyter") == 0 })
 	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil || len(service.closed) != 0 {
 		t.Errorf("withdrawn twice: %v", err)

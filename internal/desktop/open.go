@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"tunctl/internal/peer"
 )
 
 const linkTimeout = 30 * time.Second // for the use of a one-time link
@@ -40,7 +38,7 @@ func openPage(ctx context.Context, target string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	l, err := newLink(ctx, u.String(), LoopbackName(), peer.CheckRequest)
+	l, err := newLink(ctx, u.String())
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/dev/wait"
 )
@@ -26,23 +27,19 @@ func standIn(t *testing.T, role string) (env environment, reportPath string) {
 		t.Skip("BROWSER is a colon-separated list, which a Windows path breaks")
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reportPath = filepath.Join(t.TempDir(), "report.json")
 	env = environment{"BROWSER": self, "STAND_IN": role, "STAND_IN_REPORT": reportPath, "PATH": "", "GORACE": "atexit_sleep_ms=0"}
 	setenv(t, env)
 	return env, reportPath
 }
 
-func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
+func TestOpenPage(t *testing.T) {
 	_, path := standIn(t, "browser")
 	// The stand-in reports after its answer, so wait for its end as well: it
 	// holds a connection until then.
 	finish := linger(t)
-	if err := openPage(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openPage(t.Context(), secretPage))
 	finish()
 	seen := reported(t, path)
 	if seen["location"] != secretPage || seen["status"] != float64(303) {
@@ -59,49 +56,39 @@ func TestTheBrowserGetsThePageWithoutItsTokenOnACommandLine(t *testing.T) {
 func linger(t *testing.T) (finish func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	t.Setenv("STAND_IN_LINGER", listener.Addr().String())
 	return func() {
 		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = conn.(*net.TCPConn).CloseWrite()
 		_, _ = io.ReadAll(conn) // until the stand-in is gone
 		_ = conn.Close()
 	}
 }
 
-func TestABrowserThatStaysDoesNotBlock(t *testing.T) {
+func TestOpenPageBrowserStays(t *testing.T) {
 	standIn(t, "browser")
 	finish := linger(t)
-	if err := openPage(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openPage(t.Context(), secretPage))
 	finish() // only now may the browser end
 }
 
-func TestABrowserThatFailsGivesWayToTheNext(t *testing.T) {
+func TestOpenPageNextBrowser(t *testing.T) {
 	env, path := standIn(t, "browser")
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")))
 	t.Setenv("BROWSER", "/nonexistent/browser:"+script+":"+env["BROWSER"]+" --tab %s")
 	finish := linger(t)
-	if err := openPage(t.Context(), secretPage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openPage(t.Context(), secretPage))
 	finish()
 	if args := reported(t, path)["args"].([]any); args[1] != "--tab" {
 		t.Errorf("the chosen browser was started as %q, want its --tab kept", args)
 	}
 }
 
-func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
+func TestOpenPageAllFail(t *testing.T) {
 	standIn(t, "failing")
 	err := openPage(t.Context(), secretPage)
 	if !errors.Is(err, ErrNoBrowser) {
@@ -112,7 +99,7 @@ func TestOnlyFailingBrowsersIsNoBrowser(t *testing.T) {
 	}
 }
 
-func TestABrowserThatNeverAsksIsTold(t *testing.T) {
+func TestOpenPageNotRequested(t *testing.T) {
 	_, report := standIn(t, "idle")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -128,7 +115,7 @@ func TestABrowserThatNeverAsksIsTold(t *testing.T) {
 	}
 }
 
-func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
+func TestOpenPageWithoutDisplay(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("this system always has a browser")
 	}
@@ -139,7 +126,7 @@ func TestWithoutADisplayThereIsNoBrowser(t *testing.T) {
 	}
 }
 
-func TestOnlyWebPagesAreOpened(t *testing.T) {
+func TestOpenPageScheme(t *testing.T) {
 	setenv(t, environment{"BROWSER": "true"})
 	for _, bad := range []string{"", "file:///etc/passwd?token=s3cr3t", "javascript:alert(1)", "localhost:8888", "http://"} {
 		err := openPage(t.Context(), bad)
@@ -151,7 +138,7 @@ func TestOnlyWebPagesAreOpened(t *testing.T) {
 	}
 }
 
-func TestAFilesAddressHasNoHost(t *testing.T) {
+func TestFileURL(t *testing.T) {
 	for path, want := range map[string]string{
 		"/run/user/1/a b/help.html":   "file:///run/user/1/a%20b/help.html",
 		"C:/Users/ann/tmp/help.html":  "file:///C:/Users/ann/tmp/help.html",
@@ -163,21 +150,17 @@ func TestAFilesAddressHasNoHost(t *testing.T) {
 	}
 }
 
-func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
+func TestOpenLink(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("xdg-open is asked on Linux")
 	}
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
 	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + ".new && mv " + seen + ".new " + seen + "\n"
-	if err := testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)))
 	setenv(t, environment{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"})
 	err := openLink(t.Context(), "vnc://localhost:5901/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got []byte
 	wait.Until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
 		got, err = os.ReadFile(seen)
@@ -188,7 +171,7 @@ func TestALinkIsHandedToTheDesktopsProgramForIt(t *testing.T) {
 	}
 }
 
-func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
+func TestOpenLinkSecret(t *testing.T) {
 	setenv(t, environment{"DISPLAY": ":0"})
 	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "http://localhost:8888/lab?token=s3cr3t", "localhost"} {
 		err := openLink(t.Context(), link)
@@ -198,7 +181,7 @@ func TestALinkWithASecretIsNotPutOnACommandLine(t *testing.T) {
 	}
 }
 
-func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
+func TestOpenLinkWithoutDesktop(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems always have a desktop")
 	}
@@ -208,7 +191,7 @@ func TestWithoutADesktopALinkIsLeftToThePerson(t *testing.T) {
 	}
 }
 
-func TestWhichBrowserIsTriedFirst(t *testing.T) {
+func TestBrowsers(t *testing.T) {
 	const url = "http://127.0.0.1:1/x"
 	tests := []struct {
 		name string

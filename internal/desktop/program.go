@@ -49,12 +49,27 @@ func start(argv []string) (<-chan error, error) {
 
 // startFirst starts the first of the programs that does not fail at once.
 func startFirst(ctx context.Context, programs [][]string) error {
+	return firstOf(ctx, programs, func(argv []string) error {
+		ended, err := start(argv)
+		if err != nil {
+			return err
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(failWithin):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// firstOf tries one program after another until one succeeds or ctx ends.
+func firstOf(ctx context.Context, programs [][]string, try func(argv []string) error) error {
 	var failures []error
 	for _, argv := range programs {
-		ended, err := start(argv)
-		if err == nil {
-			err = awaitFailure(ctx, ended)
-		}
+		err := try(argv)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -75,18 +90,6 @@ func unavailable(programs [][]string, failures []error) error {
 		why = failures[i].Error()
 	}
 	return api.Errorf(api.CodeFailed, "%s", why).Because(ErrUnavailable)
-}
-
-// awaitFailure returns nil once a program ended well, or ran for longer than failWithin.
-func awaitFailure(ctx context.Context, ended <-chan error) error {
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(failWithin):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // powershell is the command line that runs a script in the PowerShell of every Windows.

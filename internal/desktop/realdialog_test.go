@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/dev/real"
 )
 
-func TestAPersonAnswersInARealWindow(t *testing.T) {
+func TestAskInARealWindow(t *testing.T) {
 	real.Need(t, "desktop")
 	d := desktest.New(t)
 	for _, kv := range d.Env {

@@ -13,9 +13,13 @@ import (
 // somebody has read why. macOS keeps every window; Windows closes it.
 const holdOpen = `"$@" || { echo; echo "Press Enter to close this window."; read -r _; }`
 
-// Terminal runs argv in a new terminal window.
-func Terminal(ctx context.Context, argv []string) error {
-	return startFirst(ctx, terminals(runtime.GOOS, argv))
+// Terminal runs this very program with args in a new terminal window.
+func Terminal(ctx context.Context, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return startFirst(ctx, terminals(runtime.GOOS, append([]string{self}, args...)))
 }
 
 // terminals lists the command lines that run argv in a window.

@@ -1,11 +1,25 @@
 package desktop
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
-func TestATerminalGetsTheWordsWhole(t *testing.T) {
+func TestTerminal(t *testing.T) {
+	dir := dialogEnv(t, map[string]string{"xterm": `echo "$@" >$0.shown`}) // the last that is tried
+	if err := Terminal(t.Context(), "login", "narval"); err != nil {
+		t.Error(err)
+	}
+	self, _ := os.Executable()
+	if shown, err := os.ReadFile(filepath.Join(dir, "xterm.shown")); err != nil || !strings.HasSuffix(string(shown), self+" login narval\n") {
+		t.Errorf("the window runs %q: %v", shown, err)
+	}
+}
+
+func TestTerminals(t *testing.T) {
 	argv := []string{"/opt/my tools/tunctl", "logs", "it's"}
 	setenv(t, environment{"DISPLAY": ":0", "TERMINAL": "urxvt"})
 	for _, list := range terminals("linux", argv) {

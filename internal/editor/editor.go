@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 )
 
 // Editor is VS Code or one of its relatives.
@@ -27,7 +28,7 @@ type Editor struct {
 	Extension string
 	config    string    // the folder of its settings
 	Settings  []Setting // that work inside a job needs
-	places    []string  // below programFolders, if it is not on the PATH
+	places    []string  // below the folders of programs on macOS and Windows, if it is not on the PATH
 }
 
 // Setting is a setting of an editor, and why it helps.
@@ -95,22 +96,18 @@ func Find(name string) (e Editor, program string, err error) {
 
 // Names lists the commands of all editors.
 func Names() string {
-	names := make([]string, len(All))
-	for i, e := range All {
-		names[i] = e.Command
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(lists.Map(All, func(e Editor) string { return e.Command }), ", ")
 }
 
 // links says where to get each editor, and what else it needs.
 func links() string {
-	links := make([]string, len(All))
-	for i, e := range All {
-		links[i] = fmt.Sprintf("%s (%s)", e.Title, e.get)
+	links := lists.Map(All, func(e Editor) string {
+		text := fmt.Sprintf("%s (%s)", e.Title, e.get)
 		if e.Extension != "" {
-			links[i] += " with its extension " + e.Extension
+			text += " with its extension " + e.Extension
 		}
-	}
+		return text
+	})
 	return strings.Join(links[:len(links)-1], ", ") + " or " + links[len(links)-1]
 }
 
@@ -119,8 +116,13 @@ func (e Editor) find() string {
 	if program, err := exec.LookPath(e.Command); err == nil {
 		return program
 	}
-	// Without its variable, a folder would be one of the current directory.
-	for _, folder := range slices.DeleteFunc(programFolders(), func(folder string) bool { return !filepath.IsAbs(folder) }) {
+	for _, folder := range []string{
+		"/Applications", filepath.Join(os.Getenv("HOME"), "Applications"),
+		filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs"), os.Getenv("ProgramFiles"),
+	} {
+		if !filepath.IsAbs(folder) {
+			continue // of another system; without its variable, it would be one of the current directory
+		}
 		for _, place := range e.places {
 			if program, err := exec.LookPath(filepath.Join(folder, place)); err == nil {
 				return program

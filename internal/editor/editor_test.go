@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEveryPathAndNameReachesTheEditorAsItIs(t *testing.T) {
+func TestOpenArguments(t *testing.T) {
 	for _, path := range []string{"/home/ann", "/scratch/run 7/50%/a#b?c", "/home/ann/ü/it's", "/"} {
 		for _, isFile := range []bool{false, true} {
 			args := OpenArguments("work.tun", path, isFile)

@@ -34,41 +34,30 @@ func (s *server) open(ctx context.Context, newChannel ssh.NewChannel) (client, h
 	}()
 	var notice <-chan time.Time
 	if newChannel.ChannelType() == kindSession {
-		timer := time.NewTimer(s.NoticeAfter)
-		defer timer.Stop()
-		notice = timer.C
+		notice = time.After(s.NoticeAfter)
 	}
+	var r opened
+	accepted := false
 	select {
-	case r := <-results:
-		if r.err != nil {
-			reject(newChannel, r.err)
-			return client, host, false
-		}
-		if client, ok = accept(newChannel); !ok {
-			discard(r.channel)
-		}
-		return client, r.channel, ok
+	case r = <-results:
 	case <-notice:
-		return s.openWithNotice(newChannel, results)
+		if client, accepted = accept(newChannel); accepted {
+			fmt.Fprintf(client.Stderr(), "tunctl: %s\r\n", s.Waiting)
+		}
+		r = <-results
 	}
-}
-
-// openWithNotice tells the client that its session has to wait, and waits.
-func (s *server) openWithNotice(newChannel ssh.NewChannel, results <-chan opened) (client, host channel, ok bool) {
-	client, accepted := accept(newChannel)
-	if accepted {
-		fmt.Fprintf(client.Stderr(), "tunctl: %s\r\n", s.Waiting)
-	}
-	r := <-results
 	switch {
-	case r.err == nil && accepted:
-		return client, r.channel, true
-	case r.err == nil:
-		discard(r.channel)
-	case accepted:
+	case r.err == nil && !accepted:
+		client, accepted = accept(newChannel) // fails if it did before
+	case r.err != nil && accepted:
 		refuseAccepted(client, r.err)
+	case r.err != nil:
+		reject(newChannel, r.err)
 	}
-	return client, host, false
+	if r.err == nil && !accepted {
+		discard(r.channel)
+	}
+	return client, r.channel, r.err == nil && accepted
 }
 
 func accept(newChannel ssh.NewChannel) (channel, bool) {

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/wait"
 )
@@ -44,9 +45,7 @@ func (f *fakeHost) OpenChannel(ctx context.Context, kind string, payload []byte)
 func key(t testing.TB) ssh.Signer {
 	t.Helper()
 	k, err := HostKey(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return k
 }
 
@@ -112,12 +111,10 @@ func command(t *testing.T) func(ssh.NewChannel) {
 	}
 }
 
-func TestACommandsInputOutputAndStatusPass(t *testing.T) {
+func TestSession(t *testing.T) {
 	c := newClient(t, newFakeHost(t, command(t)))
 	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	input := bytes.Repeat([]byte("0123456789"), 500_000) // more than two windows
 	var out, aside bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = bytes.NewReader(input), &out, &aside
@@ -130,7 +127,7 @@ func TestACommandsInputOutputAndStatusPass(t *testing.T) {
 	}
 }
 
-func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
+func TestRefusal(t *testing.T) {
 	c := newClient(t, newFakeHost(t, func(nc ssh.NewChannel) { _ = nc.Reject(ssh.Prohibited, "not from here") }))
 	for kind, want := range map[string]ssh.RejectionReason{
 		"session": ssh.Prohibited, "direct-tcpip": ssh.Prohibited, "direct-streamlocal@openssh.com": ssh.Prohibited,
@@ -144,22 +141,16 @@ func TestARefusalArrivesInTheHostsOwnWords(t *testing.T) {
 	}
 }
 
-func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
+func TestSessionWaits(t *testing.T) {
 	f := newFakeHost(t, command(t))
 	f.gate = make(chan struct{})
 	c := newClient(t, f)
 	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	aside, err := s.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stdin, err := s.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	started := make(chan error, 1)
 	go func() { started <- s.Start("cat") }()
 	text := make([]byte, len("tunctl: waiting"))
@@ -167,9 +158,7 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 		t.Fatalf("told %q, %v", text, err)
 	}
 	close(f.gate)
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-started)
 	go func() { _, _ = io.Copy(io.Discard, aside) }()
 	_ = stdin.Close()
 	if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); !ok || exit.ExitStatus() != 7 {
@@ -177,7 +166,7 @@ func TestASessionThatWaitsForItsTurnIsTold(t *testing.T) {
 	}
 }
 
-func TestANoticeIsToldBesideTheFirstCommandsOutput(t *testing.T) {
+func TestSessionNotice(t *testing.T) {
 	pending := []string{"the node has no python3"}
 	c := newClient(t, newFakeHost(t, command(t)), func(o *Options) {
 		o.Notices = func() []string {
@@ -188,9 +177,7 @@ func TestANoticeIsToldBesideTheFirstCommandsOutput(t *testing.T) {
 	})
 	for _, want := range []string{"tunctl: the node has no python3\r\n", ""} {
 		s, err := c.NewSession()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var out, aside bytes.Buffer
 		s.Stdin, s.Stdout, s.Stderr = strings.NewReader("data"), &out, &aside
 		_ = s.Run("cat") // it exits with 7
@@ -224,7 +211,7 @@ func (l lostChannel) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestWhyASessionWasLostIsTold(t *testing.T) {
+func TestSessionLost(t *testing.T) {
 	c := newClient(t, losing{newFakeHost(t, func(nc ssh.NewChannel) {
 		ch, requests, err := nc.Accept()
 		if err != nil {
@@ -238,9 +225,7 @@ func TestWhyASessionWasLostIsTold(t *testing.T) {
 		}
 	}), errors.New("job 7 has ended")})
 	s, err := c.NewSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out, aside bytes.Buffer
 	s.Stdout, s.Stderr = &out, &aside
 	if _, ok := errors.AsType[*ssh.ExitMissingError](s.Run("sleep 600")); !ok || out.String() != "some" || aside.String() != "tunctl: error: job 7 has ended\r\n" {
@@ -248,7 +233,7 @@ func TestWhyASessionWasLostIsTold(t *testing.T) {
 	}
 }
 
-func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
+func TestClientLeaves(t *testing.T) {
 	closed := make(chan struct{})
 	f := newFakeHost(t, func(nc ssh.NewChannel) {
 		_, requests, err := nc.Accept()
@@ -267,7 +252,7 @@ func TestAGuestThatLeavesTakesItsChannelsAlong(t *testing.T) {
 	wait.For(t, "the host's channel is closed", closed)
 }
 
-func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
+func TestGlobalRequests(t *testing.T) {
 	f := newFakeHost(t, command(t))
 	c := newClient(t, f)
 	if ok, _, err := c.SendRequest("keepalive@openssh.com", true, nil); !ok || err != nil {
@@ -284,12 +269,10 @@ func TestWhatConcernsTheSharedConnectionIsNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
+func TestSessionRefusedRequests(t *testing.T) {
 	c := newClient(t, newFakeHost(t, command(t)))
 	ch, requests, err := c.OpenChannel("session", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	go ssh.DiscardRequests(requests)
 	for kind := range refusedRequests {
 		if ok, err := ch.SendRequest(kind, true, nil); ok || err != nil {
@@ -299,7 +282,7 @@ func TestAgentAndX11ForwardingAreRefusedAtOnce(t *testing.T) {
 	_ = ch.Close()
 }
 
-func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
+func TestKeepalive(t *testing.T) {
 	answered := make(chan error, 1)
 	f := newFakeHost(t, func(nc ssh.NewChannel) {
 		ch, requests, err := nc.Accept()
@@ -313,9 +296,7 @@ func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
 	})
 	c := newClient(t, f)
 	ch, requests, err := c.OpenChannel("session", nil) // and nobody reads its requests
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
@@ -323,7 +304,7 @@ func TestTheHostsKeepaliveIsAnsweredThoughTheGuestIsSuspended(t *testing.T) {
 	ssh.DiscardRequests(requests)
 }
 
-func TestTheKeyIsMadeOnceHoweverManyAskAtOnce(t *testing.T) {
+func TestHostKey(t *testing.T) {
 	dir := t.TempDir()
 	keys := make([]string, 20)
 	var wg sync.WaitGroup

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/must"
 )
 
-func TestTunctlHomeMovesEverything(t *testing.T) {
+func TestFindMoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TUNCTL_HOME", dir)
 	t.Setenv("TUNCTL_CONFIG", "")
 	p, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, path := range []string{p.Config, p.State, p.StateFile(), p.Log(), p.Lock(), p.DashboardLock()} {
 		if !strings.HasPrefix(path, dir+string(filepath.Separator)) {
 			t.Errorf("%q lies outside TUNCTL_HOME %q", path, dir)
@@ -29,26 +29,24 @@ func TestTunctlHomeMovesEverything(t *testing.T) {
 	}
 }
 
-func TestTheHomeOfADemoThatHasEndedIsNotMadeAgain(t *testing.T) {
+func TestFindEndedDemo(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", filepath.Join(t.TempDir(), "demo", "home"))
 	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "the demo has ended") {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestTunctlConfigNamesTheFile(t *testing.T) {
+func TestFindConfig(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", t.TempDir())
 	t.Setenv("TUNCTL_CONFIG", "elsewhere.toml")
 	p, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if p.Config != "elsewhere.toml" {
 		t.Errorf("config = %q", p.Config)
 	}
 }
 
-func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
+func TestSocketPathLong(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Setenv("TMP", `C:\T`)
 	} else {
@@ -57,9 +55,7 @@ func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
 	t.Setenv("TUNCTL_HOME", long)
 	p, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(p.Socket) > maxSocketPath {
 		t.Errorf("socket path %q has %d bytes", p.Socket, len(p.Socket))
 	}
@@ -73,7 +69,7 @@ func TestLongSocketPathsMoveToAShortFolder(t *testing.T) {
 	}
 }
 
-func TestADashboardHasItsOwnPortBelowThoseOfSessions(t *testing.T) {
+func TestDashboardPort(t *testing.T) {
 	ports := map[int]bool{}
 	for i := range 50 {
 		p := In(filepath.Join("home", strconv.Itoa(i)))
@@ -88,27 +84,21 @@ func TestADashboardHasItsOwnPortBelowThoseOfSessions(t *testing.T) {
 	}
 }
 
-func TestMakePrivateClosesAnOpenFolder(t *testing.T) {
+func TestMakePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("ACLs guard the folder on Windows")
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := MakePrivate(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
+	must.Do(t, MakePrivate(dir))
 	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if perm := info.Mode().Perm(); perm != 0o700 {
 		t.Errorf("mode = %o", perm)
 	}
 }
 
-func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
+func TestMakePrivateLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(t.TempDir(), link); err != nil {
 		t.Skipf("no symlinks here: %v", err)
@@ -118,7 +108,7 @@ func TestMakePrivateRefusesALinkToAFolder(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfThisBootIsToldFromAnEarlierOne(t *testing.T) {
+func TestRunningBeforeBoot(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: false, 20 * 365 * 24 * time.Hour: true} {
 		if got := (Running{Since: time.Now().Add(-age)}).BeforeBoot(); got != want {
 			t.Errorf("an agent that started %s ago: %v", age, got)

@@ -2,7 +2,7 @@ package home
 
 import "testing"
 
-func TestAMacIsKnownByItsOwnID(t *testing.T) {
+func TestMachineOfAMac(t *testing.T) {
 	const registry = `+-o MacBookPro18,3  <class IOPlatformExpertDevice, id 0x100000227, registered, matched, active, busy 0 (50110 ms), retain 37>
     {
       "IOPolledInterface" = "AppleARMWatchdogTimerHibernateHandler is not serializable"
@@ -18,7 +18,7 @@ func TestAMacIsKnownByItsOwnID(t *testing.T) {
 	}
 }
 
-func TestAMachineKeepsItsName(t *testing.T) {
+func TestMachine(t *testing.T) {
 	if first, second := machine(), machine(); first != second || len(first) != 10 {
 		t.Errorf("%q and then %q", first, second)
 	}

@@ -13,15 +13,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tunctl/internal/dev/must"
 )
 
 // socketPath is short enough for a unix socket.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tunctl-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "run", "agent.sock")
 }
@@ -29,9 +29,7 @@ func socketPath(t *testing.T) string {
 func listen(t *testing.T, path string) *Listener {
 	t.Helper()
 	l, err := Listen(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -39,9 +37,7 @@ func listen(t *testing.T, path string) *Listener {
 func mustDial(t *testing.T, path string) Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -53,14 +49,12 @@ func pair(t *testing.T) (client Conn, server net.Conn) {
 	l := listen(t, path)
 	client = mustDial(t, path)
 	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return client, server
 }
 
-func TestOneDirectionIsClosedWhileTheOtherGoesOn(t *testing.T) {
+func TestCloseWrite(t *testing.T) {
 	client, server := pair(t)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than any buffer between the two
 	go func() {
@@ -88,7 +82,7 @@ func TestOneDirectionIsClosedWhileTheOtherGoesOn(t *testing.T) {
 	}
 }
 
-func TestWhatWasSentBeforeACloseArrives(t *testing.T) {
+func TestCloseAfterWrite(t *testing.T) {
 	client, server := pair(t)
 	if _, err := server.Write([]byte("the last words")); err != nil {
 		t.Fatal(err)
@@ -99,25 +93,21 @@ func TestWhatWasSentBeforeACloseArrives(t *testing.T) {
 	}
 }
 
-func TestAReadEndsAtItsDeadlineAndTheConnectionStays(t *testing.T) {
+func TestReadDeadline(t *testing.T) {
 	client, server := pair(t)
-	if err := client.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.SetReadDeadline(time.Now().Add(10*time.Millisecond)))
 	_, err := client.Read(make([]byte, 1))
 	if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("err = %v", err)
 	}
-	if err := client.SetReadDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.SetReadDeadline(time.Time{}))
 	go func() { _, _ = server.Write([]byte("x")) }()
 	if n, err := client.Read(make([]byte, 1)); n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 }
 
-func TestACloseEndsAReadAndAnAccept(t *testing.T) {
+func TestCloseEndsReads(t *testing.T) {
 	client, server := pair(t)
 	ended := make(chan error, 1)
 	go func() { _, err := server.Read(make([]byte, 1)); ended <- err }()
@@ -146,25 +136,21 @@ func TestACloseEndsAReadAndAnAccept(t *testing.T) {
 	}
 }
 
-func TestWithoutAListenerADialSaysSo(t *testing.T) {
+func TestDialNobody(t *testing.T) {
 	path := socketPath(t)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	_, err := Dial(t.Context(), path)
 	if op, ok := errors.AsType[*net.OpError](err); !NobodyListens(err) || !ok || op.Op != "dial" {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestAListenerReplacesOneWhoseClientsAreStillThere(t *testing.T) {
+func TestListenAgain(t *testing.T) {
 	path := socketPath(t)
 	l := listen(t, path)
 	old := mustDial(t, path)
 	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, _ = l.Close(), accepted.Close()
 	l = listen(t, path)
 	go func() {
@@ -181,7 +167,7 @@ func TestAListenerReplacesOneWhoseClientsAreStillThere(t *testing.T) {
 	}
 }
 
-func TestManyRequestsAtOnceAreAnswered(t *testing.T) {
+func TestManyRequests(t *testing.T) {
 	path := socketPath(t)
 	l := listen(t, path)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })}

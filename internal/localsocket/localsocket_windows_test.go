@@ -7,14 +7,13 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/peer"
 )
 
-func TestTheSpellingOfAPathDoesNotMatter(t *testing.T) {
+func TestPipeName(t *testing.T) {
 	a, err := pipeName(`C:\Users\Jörg Müller\run\agent.sock`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if b, _ := pipeName(`c:\users\JÖRG müller\.\run\agent.sock`); a != b {
 		t.Errorf("%q and %q", a, b)
 	}
@@ -23,21 +22,15 @@ func TestTheSpellingOfAPathDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
+func TestPipeOfAnotherUser(t *testing.T) {
 	path := socketPath(t)
 	pipe, err := pipeName(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	user, err := peer.CurrentUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// The system's pipe, which lets everybody in.
 	descriptor, err := windows.SecurityDescriptorFromString("O:SYD:P(A;;GA;;;WD)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	squatter := &Listener{pipe: pipe}
 	squatter.security.SecurityDescriptor = descriptor
 	h, err := squatter.instance(windows.FILE_FLAG_FIRST_PIPE_INSTANCE)
@@ -49,9 +42,7 @@ func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
 		t.Errorf("a client says %v", err)
 	}
 	again, err := squatter.instance(0) // the client has used the first
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = windows.CloseHandle(again) }()
 	if l, err := Listen(t.Context(), path); err == nil {
 		_ = l.Close()
@@ -61,16 +52,12 @@ func TestAPipeOfAnotherUserIsRefusedWithWhoServesIt(t *testing.T) {
 	}
 }
 
-func TestThePipeIsItsUsersAlone(t *testing.T) {
+func TestPipeACL(t *testing.T) {
 	l := listen(t, socketPath(t))
 	user, err := peer.CurrentUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d, err := windows.GetSecurityInfo(l.next, windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := d.String()
 	if !strings.HasPrefix(got, "O:"+user.String()+"D:P(A;;") || !strings.HasSuffix(got, ";;;"+user.String()+")") || strings.Count(got, "(") != 1 {
 		t.Errorf("the descriptor is %s", got)

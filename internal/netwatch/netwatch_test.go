@@ -18,7 +18,7 @@ func changesInAnHour(t *testing.T, w *watcher, events <-chan struct{}) int {
 	return n
 }
 
-func TestAClockThatJumpsIsAWake(t *testing.T) {
+func TestWatchWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		w := &watcher{fingerprint: func() string { return "" }, wallClock: func() time.Time {
@@ -34,7 +34,7 @@ func TestAClockThatJumpsIsAWake(t *testing.T) {
 	})
 }
 
-func TestOnlyADifferenceIsANetworkChange(t *testing.T) {
+func TestWatchChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		w := &watcher{wallClock: wallClock, fingerprint: func() string {
@@ -57,13 +57,13 @@ func TestOnlyADifferenceIsANetworkChange(t *testing.T) {
 	})
 }
 
-func TestTheMachineHasAFingerprint(t *testing.T) {
+func TestFingerprint(t *testing.T) {
 	if a, b := fingerprint(), fingerprint(); a != b {
 		t.Errorf("it differs at rest: %q, %q", a, b)
 	}
 }
 
-func TestAnAddressOfNoInterfaceIsNotThisMachines(t *testing.T) {
+func TestHasAddress(t *testing.T) {
 	if HasAddress(netip.MustParseAddr("192.0.2.1")) { // for documentation only
 		t.Error("this machine has it")
 	}

@@ -13,7 +13,7 @@ import (
 // The messages of sock_diag(7).
 type (
 	diagAddress struct {
-		Port, RemotePort     uint16 // in network order, as the addresses
+		Port, RemotePort     [2]byte // in network order, as the addresses
 		Address, Remote      [16]byte
 		Interface            uint32
 		CookieLow, CookieTop uint32
@@ -85,17 +85,12 @@ func encodeDiag(local, remote netip.AddrPort) []byte {
 }
 
 func addressOf(local, remote netip.AddrPort) diagAddress {
-	a := diagAddress{Port: networkOrder(local.Port()), RemotePort: networkOrder(remote.Port()), CookieLow: anyCookie, CookieTop: anyCookie}
+	a := diagAddress{CookieLow: anyCookie, CookieTop: anyCookie}
+	binary.BigEndian.PutUint16(a.Port[:], local.Port())
+	binary.BigEndian.PutUint16(a.RemotePort[:], remote.Port())
 	copy(a.Address[:], local.Addr().AsSlice())
 	copy(a.Remote[:], remote.Addr().AsSlice())
 	return a
-}
-
-// networkOrder converts a number from the machine's byte order to the network's.
-func networkOrder(n uint16) uint16 {
-	var b [2]byte
-	binary.BigEndian.PutUint16(b[:], n)
-	return binary.NativeEndian.Uint16(b[:])
 }
 
 // decodeDiag reads the kernel's answer. If the socket does not exist, it may be about a

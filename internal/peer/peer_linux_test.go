@@ -3,13 +3,17 @@ package peer
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
+
+	"tunctl/internal/dev/must"
 )
 
-func TestProcSocketsAreRead(t *testing.T) {
+func TestProcSockets(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
    1: 0000000000000000FFFF00000100007F:0050 00000000000000000000000001000000:C350 01 00000000:00000000 00:00000000 00000000     0        0 0 1
@@ -33,22 +37,16 @@ func binaryIsBig() bool {
 	return a.Addr() != netip.MustParseAddr("127.0.0.1")
 }
 
-func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
+func TestCheckOwn(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		c, err := d.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		accepted, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := CheckConn(accepted); err != nil {
 			t.Errorf("from %s: %v", from, err)
 		}
@@ -75,11 +73,15 @@ func TestOwnConnectionsAreOwnFromAnyAddressAndHalfClosed(t *testing.T) {
 	}
 }
 
-func TestAListenerIsNotTakenForAConnection(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+func TestCheckRequest(t *testing.T) {
+	if CheckRequest(httptest.NewRequest(http.MethodGet, "/", nil)) == nil {
+		t.Error("a request that came over no connection is the user's own")
 	}
+}
+
+func TestCheckListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	ours := l.Addr().(*net.TCPAddr).AddrPort()
 	if s, err := querySocket(ours, netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
@@ -90,7 +92,7 @@ func TestAListenerIsNotTakenForAConnection(t *testing.T) {
 	}
 }
 
-func TestASocketCountsByItsOwner(t *testing.T) {
+func TestSocketOwner(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		s    procSocket
@@ -111,11 +113,9 @@ func TestASocketCountsByItsOwner(t *testing.T) {
 	}
 }
 
-func TestTheHolderOfAPortIsNamed(t *testing.T) {
+func TestHolderOf(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	if got, want := HolderOf(l.Addr().(*net.TCPAddr).Port), fmt.Sprintf("(pid %d)", os.Getpid()); !strings.HasSuffix(got, want) {
 		t.Errorf("%q, want a name and %s", got, want)

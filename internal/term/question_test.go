@@ -12,6 +12,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/ptytest"
 )
 
@@ -37,7 +38,7 @@ func (s *screen) asks(term *Terminal, question string, echo bool) (answer <-chan
 	return answers, func() { cancel(ErrWithdrawn) }
 }
 
-func TestAWithdrawnQuestionTakesNothingOfWhatIsTypedNext(t *testing.T) {
+func TestQuestionWithdrawn(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
 		term := New(s.TTY, s.TTY, s.TTY)
@@ -58,7 +59,7 @@ func TestAWithdrawnQuestionTakesNothingOfWhatIsTypedNext(t *testing.T) {
 	}
 }
 
-func TestTheNextQuestionGetsTheLineWhereAReadCannotBeEnded(t *testing.T) {
+func TestQuestionPendingLine(t *testing.T) {
 	typed, types := io.Pipe() // as on a Windows console
 	reading := make(chan struct{}, 1)
 	s := newScreen(t)
@@ -87,7 +88,7 @@ func (r told) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
+func TestQuestionBelowMessages(t *testing.T) {
 	s := newScreen(t)
 	term := New(s.TTY, s.TTY, s.TTY)
 	answer, withdraw := s.asks(term, "narval: code: ", true)
@@ -105,18 +106,14 @@ func TestAMessageGoesAboveAnOpenQuestionAndTheSpinnerWaits(t *testing.T) {
 	}
 }
 
-func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
+func TestQuestionHidesTyping(t *testing.T) {
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = master.Close() }()
 	defer func() { _ = tty.Close() }()
 	echoes := func() bool {
 		mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return mode.Lflag&unix.ECHO != 0
 	}
 	screen := func(want string) { // reads what is shown until it is all there
@@ -159,7 +156,7 @@ func TestTypingIsHiddenBeforeASecretIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsTypedAfterItsQuestion(t *testing.T) {
+func TestQuestionDiscardsTyped(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		s := newScreen(t)
 		term := New(s.TTY, s.TTY, s.TTY)

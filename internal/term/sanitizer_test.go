@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAJobsLogCannotSteerTheTerminal(t *testing.T) {
+func TestSanitizer(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"plain":                        {"epoch 1\tloss 0.5\r\n", "epoch 1\tloss 0.5\r\n"},
 		"letters of all sorts":         {"é ü ½ 数 🚀 \u00a0.", "é ü ½ 数 🚀 \u00a0."},

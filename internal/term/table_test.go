@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestATableShowsNothingThatSteersATerminal(t *testing.T) {
+func TestTableHostileText(t *testing.T) {
 	all := Table{Header: []string{"NAME", "STATE"}}
 	all.Add([]string{"queued:\x1b[2J Priority"}, Cell{Text: "job\x1b]0;owned\x07\nname"}, Cell{Text: "\u202erunning"})
 	got := all.Draw(Layout{})
@@ -14,14 +14,14 @@ func TestATableShowsNothingThatSteersATerminal(t *testing.T) {
 	}
 }
 
-func TestANoteBreaksNoCommandAndNoSetting(t *testing.T) {
+func TestTableNote(t *testing.T) {
 	note := "→ save your work: `tunctl extend jupyter 1h` or keep = true helps"
 	if got, want := (Layout{Width: 42}).Note(note), "  → save your work:\n    `tunctl extend jupyter 1h` or\n    keep = true helps\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestColumnsLineUpBesideWideCharacters(t *testing.T) {
+func TestTableWideCharacters(t *testing.T) {
 	t.Parallel()
 	jobs := Table{Header: []string{"NAME", "STATE"}}
 	for _, name := range []string{"学習", "e\u0301tude", "👩\u200d🔬 lab", "plain"} {
@@ -37,7 +37,7 @@ func TestColumnsLineUpBesideWideCharacters(t *testing.T) {
 	}
 }
 
-func TestAShortenedTextKeepsWholeCharactersAndItsWidth(t *testing.T) {
+func TestTruncate(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain":   "plain",
@@ -55,7 +55,7 @@ func TestAShortenedTextKeepsWholeCharactersAndItsWidth(t *testing.T) {
 	}
 }
 
-func TestAMessageOfWideCharactersBreaksWhereTheTerminalEnds(t *testing.T) {
+func TestWrapMessageWide(t *testing.T) {
 	t.Parallel()
 	if got := WrapMessage("job 学習 学習 学習", 13); got != "job 学習 学習\n学習" {
 		t.Errorf("got\n%s", got)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTalkIntoAPipeStaysOneLineAMessage(t *testing.T) {
+func TestSayIntoAPipe(t *testing.T) {
 	var said bytes.Buffer
 	text := strings.Repeat("word ", 60) + "end"
 	New(nil, nil, &said).Say("%s", text)
@@ -15,7 +15,7 @@ func TestTalkIntoAPipeStaysOneLineAMessage(t *testing.T) {
 	}
 }
 
-func TestTalkTakesThePlaceOfAllUnfinishedLines(t *testing.T) {
+func TestSayClearsLines(t *testing.T) {
 	var screen bytes.Buffer
 	term := &Terminal{Err: &screen, Live: true}
 	term.Draw("⠋ waiting\n  because")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
+func TestWrapMessage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text  string
 		width int
@@ -35,7 +35,7 @@ func TestAMessageBreaksBetweenWordsAndGoesOnUnderItsText(t *testing.T) {
 	}
 }
 
-func TestAWordIsTheTextBetweenSpacesWithItsCommands(t *testing.T) {
+func TestNextWord(t *testing.T) {
 	words := regexp.MustCompile("(?:`[^`]*`|[^ `]|`)+")
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func TestOneBusyProgramUsesALargeJob(t *testing.T) {
+func TestComputes(t *testing.T) {
 	half, most := 4.0, 96.0
 	for _, tt := range []struct {
 		cpu  float64
@@ -28,7 +28,7 @@ func TestOneBusyProgramUsesALargeJob(t *testing.T) {
 	}
 }
 
-func TestTheCostOfAnIdleJobIsToldAsFarAsItIsKnown(t *testing.T) {
+func TestIdleText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := api.Job{End: time.Now().Add(96 * time.Minute)}
 		gpus := make([]api.GPUUsage, 2)

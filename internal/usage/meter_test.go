@@ -17,7 +17,7 @@ func (noJob) IdleAfter() time.Duration                    { return 0 }
 func (noJob) PageUsed(context.Context) (time.Time, error) { return time.Time{}, nil }
 func (noJob) SetIdle(string)                              {}
 
-func TestASessionIsMeasuredByOneAttemptAtATime(t *testing.T) {
+func TestMeterServesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMeter("nb", noJob{}, NewHub(), 10*time.Second, slog.New(slog.DiscardHandler))
 		used := func() time.Time {

@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/must"
 )
 
 func f(v float64) *float64 { return &v }
 
 const gib = 1 << 30
 
-// TestGPUsAreReadAsTheirToolsPrintThem has what nvidia-smi 580 printed of an H200. The rest is
+// TestReadingGPUs has what nvidia-smi 580 printed of an H200. The rest is
 // in the form of nvidia-smi 535 and rocm-smi 5 and 6: no such GPU was at hand.
-func TestGPUsAreReadAsTheirToolsPrintThem(t *testing.T) {
+func TestReadingGPUs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lines string
 		want  []api.GPUUsage
@@ -65,7 +66,7 @@ func TestGPUsAreReadAsTheirToolsPrintThem(t *testing.T) {
 	}
 }
 
-func TestAReadingIsUnderstood(t *testing.T) {
+func TestReading(t *testing.T) {
 	r, err := parse("clock 55173.30\ncpu 1500000\nmem 1073741824\nlimit 4294967296\ncpus 0-3,8\nnode 25274793984\n")
 	want := Reading{Clock: 55173300 * time.Millisecond, CPU: 1500 * time.Millisecond, CPUs: 5, Memory: gib, MemoryLimit: 4 * gib}
 	if err != nil || !reflect.DeepEqual(r, want) {
@@ -86,7 +87,7 @@ func TestAReadingIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestThePercentIsOfAllCPUsBetweenTwoReadings(t *testing.T) {
+func TestReadingPercent(t *testing.T) {
 	at := func(clock, cpu time.Duration) Reading { return Reading{Clock: clock, CPU: cpu, CPUs: 4} }
 	for _, tt := range []struct {
 		first, second Reading
@@ -107,7 +108,7 @@ func TestThePercentIsOfAllCPUsBetweenTwoReadings(t *testing.T) {
 	}
 }
 
-func TestListsOfCPUsAreCounted(t *testing.T) {
+func TestCountCPUs(t *testing.T) {
 	for list, want := range map[string]int{"0": 1, "0-3": 4, "0-3,8,10-11": 7, "#16": 16, "": 0, "a-b": 0, "3-1": 0, "#x": 0} {
 		if got := countCPUs(list); got != want {
 			t.Errorf("%q: %d, want %d", list, got, want)
@@ -132,12 +133,8 @@ func newNode(t *testing.T) node {
 func (n node) write(path, text string) {
 	n.t.Helper()
 	path = filepath.Join(n.dir, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(n.t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // measure runs the program once as a node runs it that has these files.
@@ -150,9 +147,7 @@ func (n node) measure(job string, env ...string) Reading {
 	cmd.Stdin = strings.NewReader("\n")
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, cmd.Run())
 	text, end := strings.CutSuffix(out.String(), endLine+"\n")
 	r, err := parse(text)
 	if err != nil || !end {
@@ -162,7 +157,7 @@ func (n node) measure(job string, env ...string) Reading {
 	return r
 }
 
-func TestTheProgramReadsTheJobsCgroup(t *testing.T) {
+func TestProgramCgroups(t *testing.T) {
 	t.Run("cgroup 2 of Slurm", func(t *testing.T) {
 		n := newNode(t)
 		n.write("self", "0::/system.slice/slurmstepd.scope/job_123/step_4/user/task_0\n")
@@ -231,9 +226,7 @@ func TestTheProgramReadsTheJobsCgroup(t *testing.T) {
 		n.write("self", "0::/\n")
 		cmd := exec.CommandContext(t.Context(), "sleep", "60")
 		cmd.Env = []string{"JOB_ID=77.x"}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		got := n.measure("77.x", "NSLOTS=3")
 		if got.Memory == 0 || got.CPU < 0 || got.CPUs != 3 || got.MemoryLimit == 0 {
@@ -242,9 +235,9 @@ func TestTheProgramReadsTheJobsCgroup(t *testing.T) {
 	})
 }
 
-// TestTheProgramAsksForTheGPUsOfTheJob has stand-ins for the tools, which print what the
+// TestProgramGPUs has stand-ins for the tools, which print what the
 // real ones do.
-func TestTheProgramAsksForTheGPUsOfTheJob(t *testing.T) {
+func TestProgramGPUs(t *testing.T) {
 	n := newNode(t)
 	n.write("self", "0::/job_9\n")
 	n.write("job_9/cpu.stat", "usage_usec 1\n")
@@ -276,8 +269,8 @@ esac
 	}
 }
 
-// TestTheProgramEndsWithItsInput sends it as the agent does.
-func TestTheProgramEndsWithItsInput(t *testing.T) {
+// TestProgramEnds sends it as the agent does.
+func TestProgramEnds(t *testing.T) {
 	newNode(t)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "JOB_ID=it's 5"}

@@ -40,7 +40,7 @@ func (c silentChannel) Read([]byte) (int, error) {
 
 func (silentChannel) Close() error { return nil }
 
-func TestANodeThatDoesNotRespondDoesNotHoldTheMeter(t *testing.T) {
+func TestSamplerSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := silentNode{lost: make(chan struct{})}
 		start := time.Now()

@@ -5,6 +5,8 @@ import (
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+
+	"tunctl/internal/lists"
 )
 
 func binding(help, does string, keys ...string) key.Binding {
@@ -70,40 +72,34 @@ var hints = map[string]string{
 }
 
 func hinted(keys ...string) []key.Binding {
-	var list []key.Binding
-	for _, k := range keys {
-		list = append(list, binding(k, hints[k], k))
-	}
-	return list
+	return lists.Map(keys, func(k string) key.Binding { return binding(k, hints[k], k) })
 }
 
-// viewKeys are the keys in the last line of a view.
-var viewKeys = map[viewKind][]key.Binding{
-	sessionsView: hinted("?", "q", "o", "u", "d", "l", "c", "Enter"), // what fits 80 columns
-	jobsView:     hinted("?", "q", "c", "l", "/", "Enter"),
-	useView:      hinted("?", "q", "e", "c", "/", "Enter"),
-	hostsView:    hinted("?", "q", "L", "/", "Enter"),
-	logView:      hinted("?", "q", "Esc", "G", "/"),
+// views are what each view is called, the keys in its last line, and what it says without a row.
+var views = [...]struct {
+	name  string
+	keys  []key.Binding
+	empty string
+}{
+	sessionsView: {"sessions", hinted("?", "q", "o", "u", "d", "l", "c", "Enter"), "no sessions yet: `tunctl init` adds one"}, // what fits 80 columns
+	jobsView:     {"jobs", hinted("?", "q", "c", "l", "/", "Enter"), "no jobs known: the agent lists those of hosts where it watches a job"},
+	useView:      {"use", hinted("?", "q", "e", "c", "/", "Enter"), "no session has a running job"},
+	hostsView:    {"hosts", hinted("?", "q", "L", "/", "Enter"), "no host is connected"},
+	logView:      {"log", hinted("?", "q", "Esc", "G", "/"), ""},
 }
 
 // shortKeys are the keys in the last line: while something is typed or shown over the view,
 // those of the view do something else.
 func (m *model) shortKeys() []key.Binding {
-	back := binding("Esc", "back", "esc")
-	switch {
-	case m.asking == nil:
-	case m.asking.yes:
-		return []key.Binding{binding("y", "yes", "y"), binding("n", "no", "n"), back}
-	case m.asking.filter:
-		return []key.Binding{binding("Enter", "keep the filter", "enter"), binding("Esc", "show all", "esc")}
-	default:
-		return []key.Binding{binding("Enter", "ask for it", "enter"), back}
+	if m.asking.isOpen() {
+		return m.asking.keys()
 	}
-	keys := viewKeys[m.view]
-	switch {
-	case m.help:
+	back := binding("Esc", "back", "esc")
+	keys := views[m.view].keys
+	switch m.over {
+	case helpOverlay:
 		return []key.Binding{binding("?", "hide this list", "?"), back, binding("j ↓", "down", "j", "down"), binding("k ↑", "up", "k", "up"), keys[1]}
-	case m.details:
+	case detailsOverlay:
 		return slices.Insert(slices.Clone(keys[:len(keys)-1]), 2, back)
 	}
 	return keys

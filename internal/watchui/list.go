@@ -9,39 +9,57 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/lists"
+	"tunctl/internal/show"
+	"tunctl/internal/term"
 	"tunctl/internal/words"
 )
 
-// listed is what the view shows: all of its kind that has the filter's text.
-func (m *model) listed() listed {
-	d := listed{usage: m.usage}
+// row is a session, a job or a host in a list, and what a key acts on.
+type row struct {
+	key     string                                    // what stays chosen when other rows come and go; "": there is no row
+	host    string                                    // its alias
+	session *api.Session                              // also that of a job
+	job     *api.Job                                  // also that of a session
+	details func(l term.Layout, now time.Time) string // all that is known about it
+}
+
+// list has the rows of a view.
+type list struct {
+	rows  []row
+	table *term.Table
+}
+
+// list is what the view lists: all of its kind that have the filter's text.
+func (m *model) list() list {
 	switch m.view {
-	case sessionsView, useView:
-		d.sessions = keep(m.status.Sessions, func(s api.Session) bool {
-			return (m.view == sessionsView || s.RunsJob()) && contains(sessionText(s, m.now), m.filter)
-		})
 	case jobsView:
-		d.jobs = keep(m.jobs, func(j api.HostJob) bool {
-			return contains(strings.Join([]string{j.ID, j.Name, words.Job(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}, " "), m.filter)
+		jobs := found(m.jobs, m.filter, func(j api.HostJob) []string {
+			return []string{j.ID, j.Name, words.Job(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}
 		})
+		return list{lists.Map(jobs, m.jobRow), show.Jobs(jobs, true, m.now)}
 	case hostsView:
-		d.hosts = keep(m.status.Hosts, func(h api.Host) bool {
-			return contains(strings.Join([]string{h.Alias, h.User, h.Hostname, words.Host(h), h.Cause}, " "), m.filter)
+		hosts := found(m.status.Hosts, m.filter, func(h api.Host) []string {
+			return []string{h.Alias, h.User, h.Hostname, words.Host(h), h.Cause}
 		})
+		return list{lists.Map(hosts, hostRow), show.Hosts(hosts, nil, m.now)}
 	}
-	return d
+	sessions := found(m.status.Sessions, m.filter, func(s api.Session) []string {
+		texts := []string{s.Name, s.Host, words.Session(s, m.now), s.Cause}
+		if s.Job != nil {
+			texts = append(texts, s.Job.ID, s.Job.Name, s.Job.Node)
+		}
+		return texts
+	})
+	if m.view == sessionsView {
+		return list{lists.Map(sessions, m.sessionRow), show.Sessions(sessions, m.now)}
+	}
+	running := slices.DeleteFunc(sessions, func(s api.Session) bool { return !s.RunsJob() })
+	return list{lists.Map(running, m.sessionRow), show.Use(running, m.usage, m.now)}
 }
 
-func keep[T any](list []T, want func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !want(x) })
-}
-
-func sessionText(s api.Session, now time.Time) string {
-	parts := []string{s.Name, s.Host, words.Session(s, now), s.Cause}
-	if s.Job != nil {
-		parts = append(parts, s.Job.ID, s.Job.Name, s.Job.Node)
-	}
-	return strings.Join(parts, " ")
+// found are the items that have a text.
+func found[T any](all []T, text string, texts func(T) []string) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !contains(strings.Join(texts(x), " "), text) })
 }
 
 // contains reports whether a text contains another, in any case of letters.
@@ -49,76 +67,73 @@ func contains(text, part string) bool {
 	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// rows are the keys of the rows of the view: what stays chosen when others come and go.
-func (m *model) rows() []string {
-	d := m.listed()
-	keys := lists.Map(d.sessions, func(s api.Session) string { return s.Name })
-	keys = append(keys, lists.Map(d.jobs, func(j api.HostJob) string { return j.Host + " " + j.Ref() })...)
-	keys = append(keys, lists.Map(d.hosts, func(h api.Host) string { return h.Alias })...)
-	return keys
+func (m *model) sessionRow(s api.Session) row {
+	if list := m.usage[s.Name]; len(list) > 0 {
+		s.Usage = &list[len(list)-1]
+	}
+	details := func(l term.Layout, now time.Time) string { return show.SessionPage(l, s, now) }
+	return row{key: s.Name, host: s.Host, session: &s, job: s.Job, details: details}
 }
 
-// row is the chosen row of n or, if that is gone, the first.
-func (m *model) row() int { return max(0, slices.Index(m.rows(), m.chosen[m.view])) }
-
-// only is the data of the chosen row alone.
-func (m *model) only() listed {
-	d, i := m.listed(), m.row()
-	switch {
-	case i < len(d.sessions):
-		d.sessions = d.sessions[i : i+1]
-	case i < len(d.jobs):
-		d.jobs = d.jobs[i : i+1]
-	case i < len(d.hosts):
-		d.hosts = d.hosts[i : i+1]
+// jobRow is a job with the session that it belongs to, if any.
+func (m *model) jobRow(j api.HostJob) row {
+	details := func(l term.Layout, now time.Time) string { return show.JobPage(l, j, now) }
+	r := row{key: j.Host + " " + j.Ref(), host: j.Host, job: &j.Job, details: details}
+	for _, s := range m.status.Sessions {
+		if s.Host == j.Host && s.Job != nil && s.Job.Ref() == j.Ref() {
+			r.session = &s
+		}
 	}
-	return d
+	return r
+}
+
+func hostRow(h api.Host) row {
+	details := func(l term.Layout, now time.Time) string { return show.HostPage(l, h, now) }
+	return row{key: h.Alias, host: h.Alias, details: details}
+}
+
+// query asks for the log of a session or, of a job without one, of the job.
+func (r row) query() api.LogQuery {
+	switch {
+	case r.session != nil:
+		return api.LogQuery{Session: r.session.Name, Follow: true}
+	case r.job != nil:
+		return api.LogQuery{Host: r.host, Job: r.job.Ref(), Follow: true}
+	}
+	return api.LogQuery{}
+}
+
+// cursor is what is chosen and shown of a list.
+type cursor struct {
+	key   string // of the chosen row
+	first int    // the first row that is shown
+}
+
+// index is the chosen row or, if that is gone, the first.
+func (c cursor) index(rows []row) int {
+	return max(0, slices.IndexFunc(rows, func(r row) bool { return r.key == c.key }))
 }
 
 // move chooses another row.
-func (m *model) move(k tea.KeyPressMsg) {
-	if rows := m.rows(); len(rows) > 0 {
-		m.chosen[m.view] = rows[moved(k, m.row(), m.bodyHeight()/2, len(rows)-1)]
+func (c *cursor) move(k tea.KeyPressMsg, rows []row, page int) {
+	if len(rows) > 0 {
+		c.key = rows[moved(k, c.index(rows), page, len(rows)-1)].key
 	}
 }
 
-// target is what the chosen row is about.
-func (m *model) target() target {
+// target is what a key acts on: the chosen row or, of the log, what that is of, as it is now.
+func (m *model) target() row {
 	if m.view == logView {
-		return m.current(m.logOf)
-	}
-	d := m.only()
-	switch {
-	case len(d.sessions) > 0:
-		return ofSession(d.sessions[0])
-	case len(d.jobs) > 0:
-		return m.ofJob(d.jobs[0])
-	case len(d.hosts) > 0:
-		return target{host: d.hosts[0].Alias}
-	}
-	return target{}
-}
-
-// current is a target as it is now.
-func (m *model) current(t target) target {
-	if t.session == nil {
-		return t
-	}
-	if s, ok := m.status.Session(t.session.Name); ok {
-		return ofSession(s)
-	}
-	return t
-}
-
-func ofSession(s api.Session) target { return target{session: &s, host: s.Host, job: s.Job} }
-
-// ofJob is a job with the session that it belongs to, if any.
-func (m *model) ofJob(j api.HostJob) target {
-	t := target{host: j.Host, job: &j.Job}
-	for _, s := range m.status.Sessions {
-		if s.Host == j.Host && s.Job != nil && s.Job.Ref() == j.Ref() {
-			t.session = &s
+		if s := m.logOf.session; s != nil {
+			if now, ok := m.status.Session(s.Name); ok {
+				return m.sessionRow(now)
+			}
 		}
+		return m.logOf
 	}
-	return t
+	rows := m.list().rows
+	if len(rows) == 0 {
+		return row{}
+	}
+	return rows[m.cursors[m.view].index(rows)]
 }

@@ -15,80 +15,61 @@ import (
 	"tunctl/internal/lists"
 )
 
-const (
-	jobsEvery  = 5 * time.Second // the schedulers are asked once a minute anyway
-	retryAfter = 5 * time.Second // a stream that failed
-	usageSpan  = time.Hour
-)
+const jobsEvery = 5 * time.Second // the schedulers are asked once a minute anyway
 
 // model is the screen as a function of messages. What they cause outside is in do.
 type model struct {
-	options       Options
-	do            effects
-	colours       bool
-	width, height int
-	now           time.Time
+	options Options
+	do      effects
+	screen
+	now time.Time
 
 	status api.Status
 	lost   bool // the agent has stopped, and the status is its last
 	jobs   []api.HostJob
 	jobsAt time.Time // when they were requested
-	usage  map[string][]api.Usage
-	open   stream // what the agent sends now
-	ended  endedMsg
-	lastAt time.Time // when it ended
-	log    logTail
+	received
 
 	view    viewKind
-	from    viewKind               // the view that the log was opened from
-	chosen  [len(viewNames)]string // the key of the chosen row
-	first   [len(viewNames)]int    // the first row that is shown
-	logOf   target
+	from    viewKind // the view that the log was opened from
+	cursors [len(views)]cursor
+	logOf   row
 	filter  string
-	details bool // of the chosen row are shown
-	help    bool
-	top     int  // the first line of the log, the details or the help
-	tail    bool // the log's end is followed
+	over    overlay
+	pager   pager // of the log, the details or the help
 
 	suspended bool // nobody looks, until the shell continues it
 
-	asking  *question
+	asking  question
 	message string
 	failed  bool // the message is an error
 
 	end error // why it ended; nil by q
 }
 
+// overlay is a page of text in place of the view.
+type overlay int
+
+// The overlays.
+const (
+	noOverlay overlay = iota
+	helpOverlay
+	detailsOverlay // of the chosen row
+)
+
 // effects are what the model causes. None of them blocks.
-type effects struct {
-	follow func(stream)
-	jobs   func(hosts []string)
-	act    func(task)
-	login  func(host string) tea.Cmd
+type effects interface {
+	follow(s stream)
+	jobs(hosts []string)
+	act(t task)
+	login(host string) tea.Cmd
 	// suspend stops the program, once the agent knows that nobody looks; nil: it cannot.
-	suspend func() tea.Cmd
-}
-
-// question is asked in the line above the keys. A filter is kept while it is typed.
-type question struct {
-	text   string
-	typed  string
-	yes    bool // it is answered by y or n alone
-	filter bool
-	task   task
-}
-
-// target is what a key acts on.
-type target struct {
-	session *api.Session
-	host    string
-	job     *api.Job
+	suspend() tea.Cmd
 }
 
 // newModel is the screen before the first message.
-func newModel(o Options, colours bool, now time.Time) model {
-	m := model{options: o, colours: colours, now: now, usage: map[string][]api.Usage{}, width: 80, height: 24, tail: true}
-	m.do = effects{follow: func(stream) {}, jobs: func([]string) {}, act: func(task) {}, login: func(string) tea.Cmd { return nil }, suspend: func() tea.Cmd { return nil }}
+func newModel(o Options, do effects, colours bool, now time.Time) model {
+	m := model{options: o, do: do, screen: screen{80, 24, colours}, now: now, pager: pager{tail: true}}
 	m.setStatus(o.Status)
 	return m
 }
@@ -108,22 +89,22 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		m.now, m.lost = msg.now, false
 		m.setStatus(msg.status)
-		m.again()
+		if m.mayRetry(m.now) {
+			m.openStream(m.open)
+		}
 	case jobsMsg:
 		m.jobs = msg
 	case usageMsg:
-		if m.open.usage {
-			m.addUsage(api.Usage(msg))
-		}
+		m.addUsage(api.Usage(msg))
 	case logMsg:
 		if msg.of == m.open {
 			before := m.log.first()
 			m.log.add(msg.chunk)
-			m.top = max(0, m.top-(m.log.first()-before)) // the lines stay where they are read
+			m.pager.top = max(0, m.pager.top-(m.log.first()-before)) // the lines stay where they are read
 		}
 	case endedMsg:
 		if msg.of == m.open {
-			m.ended, m.lastAt = msg, m.now
+			m.ended, m.err, m.endedAt = true, msg.err, m.now
 		}
 	case lostMsg:
 		m.lost = true
@@ -137,9 +118,12 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.ResumeMsg:
 		m.suspended = false
 	case tea.PasteMsg:
-		m.typeText(msg.Content)
+		m.asking.add(msg.Content)
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
+	}
+	if m.asking.filter {
+		m.filter = strings.TrimSpace(m.asking.typed)
 	}
 	m.follow()
 	m.scroll()
@@ -172,15 +156,6 @@ func (m *model) readJobs() {
 	m.do.jobs(hosts)
 }
 
-func (m *model) addUsage(u api.Usage) {
-	list := m.usage[u.Session]
-	old := 0
-	for old < len(list) && list[old].Time.Before(u.Time.Add(-usageSpan)) {
-		old++
-	}
-	m.usage[u.Session] = append(list[old:len(list):len(list)], u)
-}
-
 // follow has the agent send what the view shows, and nothing else.
 func (m *model) follow() {
 	want := stream{}
@@ -191,34 +166,16 @@ func (m *model) follow() {
 	case m.view == logView:
 		want.log = m.logOf.query()
 	}
-	if want == m.open {
-		return
+	if want != m.open {
+		m.pager.tail = true
+		m.openStream(want)
 	}
-	m.open, m.ended = want, endedMsg{}
-	m.log, m.tail = logTail{}, true
-	clear(m.usage) // a new stream begins with the last hour
-	m.do.follow(want)
 }
 
-// again opens a stream that failed once more, unless that would ask a scheduler.
-func (m *model) again() {
-	if m.ended.err == nil || m.open.log.Job != "" || m.now.Sub(m.lastAt) < retryAfter {
-		return
-	}
-	m.ended, m.log = endedMsg{}, logTail{} // it starts from the beginning
-	clear(m.usage)
-	m.do.follow(m.open)
-}
-
-// query asks for the log of a session or, of a job without one, of the job.
-func (t target) query() api.LogQuery {
-	switch {
-	case t.session != nil:
-		return api.LogQuery{Session: t.session.Name, Follow: true}
-	case t.job != nil:
-		return api.LogQuery{Host: t.host, Job: t.job.Ref(), Follow: true}
-	}
-	return api.LogQuery{}
+// openStream has the agent send a stream from its beginning, which for the use of jobs is the last hour.
+func (m *model) openStream(s stream) {
+	m.received = received{open: s, usage: map[string][]api.Usage{}}
+	m.do.follow(s)
 }
 
 // press is a key.
@@ -232,7 +189,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.suspended = cmd != nil
 		return cmd
 	}
-	if m.asking != nil {
+	if m.asking.isOpen() {
 		m.answer(k)
 		return nil
 	}
@@ -241,36 +198,44 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(k, keyQuit):
 		return tea.Quit
 	case key.Matches(k, keyHelp):
-		m.help, m.details = !m.help, false
-		m.openPage()
+		m.toggle(helpOverlay)
 	case key.Matches(k, keyBack):
 		m.back()
 	case key.Matches(k, keyViews):
 		m.show(viewKind(k.String()[0] - '1'))
 	case key.Matches(k, keyFilter):
-		m.help, m.details = false, false
-		m.asking = &question{text: "/", typed: m.filter, filter: true}
-	case m.details && key.Matches(k, keyDetails):
-		m.details = false
-	case m.onPage():
+		m.over = noOverlay
+		m.asking = question{text: "/", typed: m.filter, filter: true}
+	case m.over == detailsOverlay && key.Matches(k, keyDetails):
+		m.over = noOverlay
+	case m.onPage() && key.Matches(k, moveKeys...):
 		m.scrollPage(k)
+	case m.onPage():
 	case key.Matches(k, moveKeys...):
-		m.move(k)
-	case key.Matches(k, keyDetails):
-		m.details = len(m.rows()) > 0
-		m.openPage()
+		m.cursors[m.view].move(k, m.list().rows, m.bodyHeight()/2)
+	case key.Matches(k, keyDetails) && m.target().key != "":
+		m.toggle(detailsOverlay)
 	}
-	if m.help {
+	if m.over == helpOverlay {
 		return nil
 	}
 	return m.command(k)
 }
 
+// toggle opens a page of text from its top, or closes it; a log behind it is then shown from its end.
+func (m *model) toggle(o overlay) {
+	if m.over == o {
+		o = noOverlay
+	}
+	m.over = o
+	m.pager = pager{tail: true}
+}
+
 // back closes what is open.
 func (m *model) back() {
 	switch {
-	case m.help || m.details:
-		m.help, m.details = false, false
+	case m.over != noOverlay:
+		m.over = noOverlay
 	case m.filter != "":
 		m.filter = ""
 	case m.view == logView:
@@ -286,7 +251,8 @@ func (m *model) show(v viewKind) {
 		}
 		m.logOf, m.from = m.target(), m.view
 	}
-	m.help, m.details, m.filter = false, false, ""
+	m.over = noOverlay
+	m.filter = ""
 	m.view = v
 	if v == jobsView {
 		m.readJobs()
@@ -340,11 +306,11 @@ func (m *model) sessionCommand(k string, s api.Session) {
 		m.fail(s.Name + " has no running job")
 		return
 	}
-	m.asking = &question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), task: do}
+	m.asking = question{text: fmt.Sprintf("How much longer may job %s run? (such as 30m, 2h or 1d) ", s.Job.ID), task: do}
 }
 
 // askCancel asks whether to end the chosen job.
-func (m *model) askCancel(t target) {
+func (m *model) askCancel(t row) {
 	do, text := task{verb: cancelVerb, host: t.host}, ""
 	switch {
 	case t.session != nil:
@@ -356,66 +322,40 @@ func (m *model) askCancel(t target) {
 		m.fail("there is no job to end: choose one that is queued or running")
 		return
 	}
-	m.asking = &question{text: text + " [y/N] ", yes: true, task: do}
+	m.asking = question{text: text + " [y/N] ", confirm: true, task: do}
 }
 
 // answer is a key while a question is open.
 func (m *model) answer(k tea.KeyPressMsg) {
-	q := *m.asking
+	q, pressed := m.asking, k.String()
+	if !q.confirm && pressed != "esc" && pressed != "enter" {
+		m.asking.edit(k)
+		return
+	}
+	m.asking = question{}
+	q.task.typed = strings.TrimSpace(q.typed)
 	switch {
-	case k.String() == "esc":
-		m.asking = nil
-		if q.filter {
-			m.filter = ""
-		} else {
-			m.say("nothing was changed")
-		}
-	case q.yes:
-		m.asking = nil
-		if !strings.EqualFold(k.String(), "y") {
-			m.say(action.NothingCancelled)
-			return
-		}
-		if s, ok := m.status.Session(q.task.session); ok && s.LiveText() != q.task.jobs {
-			m.fail(action.NothingCancelled + ": " + s.Name + " no longer has just " + q.task.jobs)
-			return
-		}
-		m.act(q.task, "ending "+q.task.jobs+"…")
-	case k.String() == "enter":
-		m.asking = nil
-		switch typed := strings.TrimSpace(q.typed); {
-		case q.filter:
-		case typed == "":
-			m.say("nothing was changed")
-		default:
-			q.task.typed = typed
-			m.act(q.task, "asking the scheduler…")
-		}
-	case k.String() == "backspace":
-		if runes := []rune(q.typed); len(runes) > 0 {
-			m.setTyped(string(runes[:len(runes)-1]))
-		}
-	case k.String() == "ctrl+u":
-		m.setTyped("")
+	case q.filter && pressed == "esc":
+		m.filter = ""
+	case q.filter:
+	case pressed == "esc", !q.confirm && q.task.typed == "":
+		m.say("nothing was changed")
+	case q.confirm && !strings.EqualFold(pressed, "y"):
+		m.say(action.NothingCancelled)
+	case q.confirm:
+		m.cancel(q.task)
 	default:
-		m.typeText(k.Key().Text)
+		m.act(q.task, "asking the scheduler…")
 	}
 }
 
-// typeText adds to the answer.
-func (m *model) typeText(text string) {
-	if m.asking != nil && !m.asking.yes {
-		m.setTyped(m.asking.typed + strings.ReplaceAll(api.Sanitize(text), "\n", " "))
+// cancel ends the jobs of a question that was confirmed, unless the session has got others since.
+func (m *model) cancel(t task) {
+	if s, ok := m.status.Session(t.session); ok && s.LiveText() != t.jobs {
+		m.fail(action.NothingCancelled + ": " + s.Name + " no longer has just " + t.jobs)
+		return
 	}
-}
-
-func (m *model) setTyped(text string) {
-	q := *m.asking
-	q.typed = text
-	m.asking = &q
-	if q.filter {
-		m.filter = strings.TrimSpace(text)
-	}
+	m.act(t, "ending "+t.jobs+"…")
 }
 
 func (m *model) act(t task, meanwhile string) {

@@ -13,10 +13,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/term"
 )
 
-var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
 
 // bench is a model with what it has caused.
 type bench struct {
@@ -32,18 +33,18 @@ type bench struct {
 func newBench(t *testing.T, o Options) *bench {
 	t.Helper()
 	b := &bench{t: t}
-	b.model = newModel(o, false, noon)
-	b.model.do = effects{
-		follow: func(s stream) { b.streams = append(b.streams, s) },
-		jobs:   func(hosts []string) { b.asked = append(b.asked, hosts) },
-		act:    func(t task) { b.tasks = append(b.tasks, t) },
-		login: func(host string) tea.Cmd {
-			b.logins = append(b.logins, host)
-			return nil
-		},
-		suspend: func() tea.Cmd { return tea.Suspend },
-	}
+	b.model = newModel(o, b, false, noon)
 	return b
+}
+
+func (b *bench) follow(s stream)     { b.streams = append(b.streams, s) }
+func (b *bench) jobs(hosts []string) { b.asked = append(b.asked, hosts) }
+func (b *bench) act(t task)          { b.tasks = append(b.tasks, t) }
+func (b *bench) suspend() tea.Cmd    { return tea.Suspend }
+
+func (b *bench) login(host string) tea.Cmd {
+	b.logins = append(b.logins, host)
+	return nil
 }
 
 func (b *bench) send(msgs ...tea.Msg) *bench {
@@ -145,8 +146,8 @@ var screens = []struct {
 	{"help", func(b *bench) { b.press("?") }},
 }
 
-// TestTheScreensAreAsReviewed compares with testdata; TUNCTL_UPDATE_SCREENS=1 rewrites it.
-func TestTheScreensAreAsReviewed(t *testing.T) {
+// TestScreens compares with testdata; TUNCTL_UPDATE_SCREENS=1 rewrites it.
+func TestScreens(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{60, 15}, {80, 24}, {200, 60}} {
 		var all strings.Builder
 		for _, s := range screens {
@@ -167,21 +168,17 @@ func TestTheScreensAreAsReviewed(t *testing.T) {
 		}
 		file := filepath.Join("testdata", fmt.Sprintf("screens-%dx%d.txt", size.width, size.height))
 		if os.Getenv("TUNCTL_UPDATE_SCREENS") != "" {
-			if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(all.String()), 0o600))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if all.String() != string(want) {
 			t.Errorf("%s differs:\n%s", file, all.String())
 		}
 	}
 }
 
-func TestNoSizeBreaksTheLayout(t *testing.T) {
+func TestScreensAtEverySize(t *testing.T) {
 	for _, width := range []int{1, 8, 20, 39, 59, 90} {
 		for _, height := range []int{1, 2, 3, 5, 9, 14, 29} {
 			for _, s := range screens {
@@ -196,7 +193,7 @@ func TestNoSizeBreaksTheLayout(t *testing.T) {
 	}
 }
 
-func TestAKeyActsOnTheChosenRow(t *testing.T) {
+func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
 		keys []string
 		want []task
@@ -237,7 +234,7 @@ func TestAKeyActsOnTheChosenRow(t *testing.T) {
 	}
 }
 
-func TestASuspendedScreenLooksAtNothing(t *testing.T) {
+func TestStreamsWhileSuspended(t *testing.T) {
 	b := newBench(t, Options{Status: three()}).press("3", "ctrl+z").send(statusMsg{three(), noon})
 	if want := []stream{{usage: true}, {}}; !reflect.DeepEqual(b.streams, want) {
 		t.Errorf("streams %+v, want %+v", b.streams, want)
@@ -248,7 +245,7 @@ func TestASuspendedScreenLooksAtNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyTheJobOfTheQuestionIsCancelled(t *testing.T) {
+func TestCancelOfAnotherJob(t *testing.T) {
 	b := newBench(t, Options{Status: three()}).press("c")
 	st := three()
 	another := *st.Sessions[0].Job
@@ -276,7 +273,7 @@ func TestOtherJobs(t *testing.T) {
 	newBench(t, Options{Status: st}).press("c").shows("job 4799, running")
 }
 
-func TestAStreamOfUseThatIsOpenedAgainStartsAnew(t *testing.T) {
+func TestStreamsOfUseStartAnew(t *testing.T) {
 	b := newBench(t, Options{Status: three()}).press("3").send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(1)})
 	b.send(endedMsg{stream{usage: true}, errors.New("cut")}, statusMsg{three(), noon.Add(time.Minute)})
 	b.send(usageMsg{Session: "jupyter", Time: noon, CPUPercent: percent(1)})
@@ -285,7 +282,7 @@ func TestAStreamOfUseThatIsOpenedAgainStartsAnew(t *testing.T) {
 	}
 }
 
-func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {
+func TestCancelWithoutSession(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("2").send(manyJobs(5)).press("o", "c", "y") // the first is that of jupyter
 	b.press("G", "o", "c", "y")
@@ -303,7 +300,7 @@ func TestAJobWithoutASessionIsCancelledByItself(t *testing.T) {
 	}
 }
 
-func TestALoginIsToTheHostOfTheChosenRow(t *testing.T) {
+func TestLogin(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("L", "G", "L", "4", "L")
 	if want := []string{"narval", "rorqual", "narval"}; !reflect.DeepEqual(b.logins, want) {
@@ -311,7 +308,7 @@ func TestALoginIsToTheHostOfTheChosenRow(t *testing.T) {
 	}
 }
 
-func TestTheChosenRowStaysWhenOthersCome(t *testing.T) {
+func TestCursorStays(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("j")
 	st := three()
@@ -322,7 +319,7 @@ func TestTheChosenRowStaysWhenOthersCome(t *testing.T) {
 	}
 }
 
-func TestRowsStayWhereTheyAreWhileAnotherIsChosen(t *testing.T) {
+func TestCursorScrolls(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("2").send(manyJobs(203))
 	rowOf := func(name string) int {
@@ -346,7 +343,7 @@ func TestRowsStayWhereTheyAreWhileAnotherIsChosen(t *testing.T) {
 	}
 }
 
-func TestTheAgentSendsOnlyWhatIsShown(t *testing.T) {
+func TestStreams(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("2", "3", "4", "1", "l", "1", "j", "5", "esc")
 	jupyter, train := stream{log: api.LogQuery{Session: "jupyter", Follow: true}}, stream{log: api.LogQuery{Session: "train", Follow: true}}
@@ -362,7 +359,7 @@ func TestTheAgentSendsOnlyWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestJobsAreReadAgainWhileTheyAreShown(t *testing.T) {
+func TestJobsAreReadAgain(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("2")
 	for second := range 11 {
@@ -375,7 +372,7 @@ func TestJobsAreReadAgainWhileTheyAreShown(t *testing.T) {
 	}
 }
 
-func TestAStreamThatFailedIsOpenedAgain(t *testing.T) {
+func TestStreamsRetry(t *testing.T) {
 	failed := errors.New("not connected")
 	b := newBench(t, Options{Status: three()})
 	b.press("l").send(logMsg{b.model.open, api.LogChunk{Text: "epoch 1\n"}}, endedMsg{b.model.open, failed})
@@ -396,7 +393,7 @@ func TestAStreamThatFailedIsOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestOneSessionIsShownWithItsHostAlone(t *testing.T) {
+func TestSessionAlone(t *testing.T) {
 	b := newBench(t, Options{Status: three(), Session: "train"})
 	b.shows("train")
 	if strings.Contains(b.screen(), "jupyter") {
@@ -410,7 +407,7 @@ func TestOneSessionIsShownWithItsHostAlone(t *testing.T) {
 	b.shows("there is no session train any more")
 }
 
-func TestTheUseOfTheLastHourIsKept(t *testing.T) {
+func TestUseKept(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("3")
 	for minute := range 90 {
@@ -424,7 +421,7 @@ func TestTheUseOfTheLastHourIsKept(t *testing.T) {
 	b.shows("✗ the agent is too old")
 }
 
-func TestALogThatIsReadIsNotScrolledAway(t *testing.T) {
+func TestPageOfALog(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("l")
 	add := func(n int) {
@@ -446,7 +443,7 @@ func TestALogThatIsReadIsNotScrolledAway(t *testing.T) {
 	}
 }
 
-func TestQuittingIsNoInterruption(t *testing.T) {
+func TestQuit(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	if b.press("e", "q"); b.quits() {
 		t.Error("a q in an answer quit")
@@ -467,9 +464,9 @@ func TestQuittingIsNoInterruption(t *testing.T) {
 // quits reports whether the last message ended the screen.
 func (b *bench) quits() bool { return b.command != nil && b.command() == tea.Msg(tea.QuitMsg{}) }
 
-// TestTextOfOthersCannotSteerTheTerminal puts escape sequences wherever a host, a job or a
+// TestScreensOfHostileText puts escape sequences wherever a host, a job or a
 // log may.
-func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
+func TestScreensOfHostileText(t *testing.T) {
 	const bad = "x\x1b]0;owned\x07\x1b[2J\x1b[1;1H\u009b2J\u202e\x00\x08\x7f"
 	job := &api.Job{ID: "1" + bad, Name: bad, State: api.JobRunning, Node: bad, Reason: bad, Hint: bad}
 	st := api.Status{
@@ -508,11 +505,9 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	check(b.send(tea.PasteMsg{Content: bad}).screenName("a filter"))
 }
 
-func TestTheDocumentationHasEveryKey(t *testing.T) {
+func TestKeysInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dashboard.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, k := range allKeys {
 		if !strings.Contains(string(page), "`"+k.Help().Key+"`") || !strings.Contains(string(page), k.Help().Desc) {
 			t.Errorf("docs/dashboard.md does not have %s: %s", k.Help().Key, k.Help().Desc)
@@ -522,7 +517,7 @@ func TestTheDocumentationHasEveryKey(t *testing.T) {
 
 func (b *bench) screenName(name string) string { return name }
 
-func TestColoursAreNeverTheOnlySign(t *testing.T) {
+func TestScreensWithColours(t *testing.T) {
 	plain := newBench(t, Options{Status: three()})
 	coloured := newBench(t, Options{Status: three()})
 	coloured.model.colours = true

@@ -7,103 +7,95 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 )
 
-// onPage reports whether a page of text is shown in place of a list.
-func (m *model) onPage() bool { return m.help || m.details || m.view == logView }
-
-// openPage shows a page of text from its top; a log behind it is shown from its end after it.
-func (m *model) openPage() { m.top, m.tail = 0, true }
-
-// follows reports whether the page is a log whose end is followed.
-func (m *model) follows() bool { return m.view == logView && !m.help && m.tail }
-
-// pageLines are the lines of the page, as wide as they are.
-func (m *model) pageLines() []string {
-	switch {
-	case m.help:
-		return helpLines()
-	case m.details:
-		layout := term.Layout{Width: m.width, Colours: m.colours}
-		var text strings.Builder // with colours, and nothing else that a terminal obeys
-		_, _ = term.NewSanitizer(&text).Write([]byte(details(layout, m.only(), m.now)))
-		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
-	}
-	return m.logLines()
+// pager is where a page of text is read.
+type pager struct {
+	top  int  // the first line
+	tail bool // the end of a log is followed
 }
 
-// pageRows are the rows of the page that fit. Only these are wrapped: a log is long.
-func (m *model) pageRows() []string {
-	lines, height := m.pageLines(), m.bodyHeight()
+// page is a page of text on the screen. Only the lines that fit are wrapped: a log is long.
+type page struct {
+	lines         []string
+	width, height int
+}
+
+func (p page) wrap(line string) []string {
+	return strings.Split(lipgloss.Wrap(line, max(1, p.width), ""), "\n")
+}
+
+// from are the rows from a line on.
+func (p page) from(top int) []string {
 	var rows []string
-	if m.follows() {
-		for i := len(lines) - 1; i >= 0 && len(rows) < height; i-- {
-			rows = append(m.wrap(lines[i]), rows...)
-		}
-		return rows[max(0, len(rows)-height):]
-	}
-	for i := min(m.top, m.lastTop(lines)); i < len(lines) && len(rows) < height; i++ {
-		rows = append(rows, m.wrap(lines[i])...)
+	for i := min(top, p.lastTop()); i < len(p.lines) && len(rows) < p.height; i++ {
+		rows = append(rows, p.wrap(p.lines[i])...)
 	}
 	return rows
 }
 
-func (m *model) wrap(line string) []string {
-	return strings.Split(lipgloss.Wrap(line, max(1, m.width), ""), "\n")
+// end are the last rows.
+func (p page) end() []string {
+	var rows []string
+	for i := len(p.lines) - 1; i >= 0 && len(rows) < p.height; i-- {
+		rows = append(p.wrap(p.lines[i]), rows...)
+	}
+	return rows[max(0, len(rows)-p.height):]
 }
 
 // lastTop is the first line of the page's end.
-func (m *model) lastTop(lines []string) int {
-	rows, top := 0, len(lines)
+func (p page) lastTop() int {
+	rows, top := 0, len(p.lines)
 	for top > 0 {
-		if rows += len(m.wrap(lines[top-1])); rows > m.bodyHeight() {
+		if rows += len(p.wrap(p.lines[top-1])); rows > p.height {
 			break
 		}
 		top--
 	}
-	return min(top, max(0, len(lines)-1))
+	return min(top, max(0, len(p.lines)-1))
+}
+
+// onPage reports whether a page of text is shown in place of a list.
+func (m *model) onPage() bool { return m.over != noOverlay || m.view == logView }
+
+// follows reports whether the page is a log whose end is followed.
+func (m *model) follows() bool { return m.view == logView && m.over == noOverlay && m.pager.tail }
+
+// page is the page of text that is shown.
+func (m *model) page() page {
+	p := page{width: m.width, height: m.bodyHeight()}
+	switch m.over {
+	case helpOverlay:
+		p.lines = helpLines()
+	case detailsOverlay:
+		var text strings.Builder // with colours, and nothing else that a terminal obeys
+		if chosen := m.target(); chosen.key != "" {
+			_, _ = term.NewSanitizer(&text).Write([]byte(chosen.details(m.layout(0), m.now)))
+		}
+		p.lines = strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	default:
+		p.lines = m.logLines(m.filter)
+	}
+	return p
 }
 
 // scrollPage scrolls the page. At its end, a log is followed.
 func (m *model) scrollPage(k tea.KeyPressMsg) {
-	if !key.Matches(k, moveKeys...) {
-		return
-	}
-	last := m.lastTop(m.pageLines())
+	page := m.page()
+	last := page.lastTop()
 	if m.follows() {
-		m.top = last
+		m.pager.top = last
 	}
-	m.top = moved(k, m.top, m.bodyHeight(), last)
-	if !m.help {
-		m.tail = m.top == last
+	m.pager.top = moved(k, m.pager.top, page.height, last)
+	if m.over != helpOverlay {
+		m.pager.tail = m.pager.top == last
 	}
 }
 
 // helpLines are all keys, with their meaning.
 func helpLines() []string {
-	var lines []string
-	for _, k := range allKeys {
-		lines = append(lines, "  "+term.Pad(k.Help().Key, 7)+k.Help().Desc)
-	}
+	lines := lists.Map(allKeys, func(k key.Binding) string { return "  " + term.Pad(k.Help().Key, 7) + k.Help().Desc })
 	return append(lines, "", "  Ctrl-Z suspends, Ctrl-C quits too.")
-}
-
-// logLines are the lines of the log view.
-func (m *model) logLines() []string {
-	lines := m.log.all(m.filter)
-	switch {
-	case m.open == (stream{}):
-		return []string{"", "  choose a session or a job first: 1 or 2 lists them, l shows its log"}
-	case m.ended.err != nil:
-		return append(append(lines[:len(lines):len(lines)], ""), strings.Split("✗ "+api.Sanitize(errorText(m.ended.err)), "\n")...)
-	case m.ended.of == m.open:
-		return append(lines[:len(lines):len(lines)], "— the end of the log —")
-	case len(lines) == 0 && m.filter != "":
-		return []string{"", "  no line contains " + m.filter}
-	case len(lines) == 0:
-		return []string{"", "  no output yet"}
-	}
-	return lines
 }

@@ -19,13 +19,37 @@ const (
 	mostMessage = 4 // lines of a message
 )
 
+// screen is where everything is drawn.
+type screen struct {
+	width, height int
+	colours       bool
+}
+
+// layout is that of text beside a margin.
+func (s screen) layout(margin int) term.Layout {
+	return term.Layout{Width: max(1, s.width-margin), Colours: s.colours}
+}
+
+func (s screen) paint(colour, text string) string { return s.layout(0).Paint(colour, text) }
+
+// rowLine is a line of a list.
+func (s screen) rowLine(line string, chosen bool) string {
+	switch {
+	case !chosen:
+		return "  " + line
+	case !s.colours:
+		return mark + line
+	}
+	return lipgloss.NewStyle().Reverse(true).Render(term.Pad(mark+line, s.width))
+}
+
 // View implements tea.Model.
 func (m model) View() tea.View {
 	v := tea.NewView("")
 	v.AltScreen = true
 	foot := m.foot()
 	lines := append([]string{m.tabs()}, fill(m.body(), m.bodyHeight())...)
-	if m.asking != nil {
+	if m.asking.isOpen() {
 		v.Cursor = tea.NewCursor(min(term.TextWidth(foot[len(foot)-1]), m.width-1), len(lines)+len(foot)-1)
 	}
 	lines = append(append(lines, foot...), m.keyLine())
@@ -47,19 +71,16 @@ func fill(lines []string, n int) []string {
 // tabs is the first line: the views, which row is chosen, and the time of what is shown.
 func (m *model) tabs() string {
 	var tabs []string
-	for i, name := range viewNames {
-		text := fmt.Sprintf(" %d %s ", i+1, name)
+	for i, v := range views {
+		text := fmt.Sprintf(" %d %s ", i+1, v.name)
 		if viewKind(i) == m.view {
-			text = fmt.Sprintf("[%d %s]", i+1, name)
-			if m.colours {
-				text = lipgloss.NewStyle().Bold(true).Render(text)
-			}
+			text = m.paint(term.Bold, fmt.Sprintf("[%d %s]", i+1, v.name))
 		}
 		tabs = append(tabs, text)
 	}
 	line, right := strings.Join(tabs, ""), m.now.Format("15:04:05")
-	if n := len(m.rows()); n > 0 && !m.onPage() {
-		right = fmt.Sprintf("%d/%d  %s", m.row()+1, n, right)
+	if rows := m.list().rows; len(rows) > 0 && !m.onPage() {
+		right = fmt.Sprintf("%d/%d  %s", m.cursors[m.view].index(rows)+1, len(rows), right)
 	}
 	if room := m.width - term.TextWidth(line) - len(right); room > 0 {
 		line += strings.Repeat(" ", room) + m.paint(term.Grey, right)
@@ -71,7 +92,7 @@ func (m *model) tabs() string {
 func (m *model) foot() []string {
 	text, colour := m.message, ""
 	switch {
-	case m.asking != nil:
+	case m.asking.isOpen():
 		text = m.asking.text + m.asking.typed
 	case m.lost:
 		text, colour = AgentLost, term.Yellow
@@ -83,10 +104,8 @@ func (m *model) foot() []string {
 	lines := strings.Split(term.WrapMessage(api.Sanitize(text), max(10, m.width)), "\n")
 	most := max(1, min(mostMessage, m.height/3))
 	lines = lines[max(0, len(lines)-most):]
-	if m.asking == nil {
-		for i, line := range lines {
-			lines[i] = m.paint(colour, line)
-		}
+	for i, line := range lines {
+		lines[i] = m.paint(colour, line)
 	}
 	return lines
 }
@@ -96,14 +115,14 @@ func (m *model) stateText() (text, colour string) {
 	switch {
 	case m.filter != "":
 		return "only what contains " + m.filter + "; Esc shows all", term.Grey
-	case m.view == useView && m.ended.err != nil:
-		return "✗ " + errorText(m.ended.err), term.Red
+	case m.view == useView && m.err != nil:
+		return "✗ " + errorText(m.err), term.Red
 	case m.view == logView && m.open != (stream{}):
 		text = "log of job " + m.open.log.Job
 		if name := m.open.log.Session; name != "" {
 			text = "log of " + name
 		}
-		if !m.tail {
+		if !m.pager.tail {
 			text += "; G shows what is new"
 		}
 		return text, term.Grey
@@ -126,31 +145,29 @@ func (m *model) keyLine() string {
 
 // body is what is between.
 func (m *model) body() []string {
+	if m.follows() {
+		return m.page().end()
+	}
 	if m.onPage() {
-		return m.pageRows()
+		return m.page().from(m.pager.top)
 	}
-	rows := m.rows()
-	if len(rows) == 0 {
-		return []string{"", m.emptyText()}
+	l := m.list()
+	if len(l.rows) == 0 {
+		return []string{"", "  " + m.emptyText()}
 	}
-	header, lines := m.table()
-	at := m.row()
+	header, lines := l.table.Lines(m.layout(markWidth))
+	at := m.cursors[m.view].index(l.rows)
 	lines[at][0] = ansi.Strip(lines[at][0]) // the chosen row has one colour
 	return append([]string{"  " + header}, m.window(lines, at)...)
-}
-
-// table is the list as it is laid out: the header, and each row with its notes.
-func (m *model) table() (header string, rows [][]string) {
-	layout := term.Layout{Width: max(1, m.width-markWidth), Colours: m.colours}
-	return table(m.view, m.listed(), m.now).Lines(layout)
 }
 
 // window is the part of the rows that fits. Where not all notes fit, those of the chosen row are
 // shown below the rows, which stay where they are.
 func (m *model) window(rows [][]string, chosen int) []string {
-	shown, notes := m.split(rows)
+	shown, notes := split(rows, m.bodyHeight()-1)
 	var lines []string
-	for i := m.first[m.view]; i < min(len(rows), m.first[m.view]+shown); i++ {
+	first := m.cursors[m.view].first
+	for i := first; i < min(len(rows), first+shown); i++ {
 		row := rows[i]
 		if notes > 0 {
 			row = row[:1]
@@ -169,10 +186,10 @@ func (m *model) window(rows [][]string, chosen int) []string {
 	return lines
 }
 
-// split is how many rows are shown, and how many lines are left below them for the notes of the
+// split is how many rows fit a height, and how many lines are left below them for the notes of the
 // chosen one, with an empty line; 0: each row has its notes, if there are any.
-func (m *model) split(rows [][]string) (shown, notes int) {
-	height, total, most := m.bodyHeight()-1, 0, 0
+func split(rows [][]string, height int) (shown, notes int) {
+	total, most := 0, 0
 	for _, row := range rows {
 		total += len(row)
 		most = max(most, len(row))
@@ -188,42 +205,24 @@ func (m *model) split(rows [][]string) (shown, notes int) {
 
 // scroll moves the rows only as far as the chosen one needs it.
 func (m *model) scroll() {
-	if m.onPage() || len(m.rows()) == 0 {
+	if m.onPage() {
 		return
 	}
-	_, rows := m.table()
-	shown, _ := m.split(rows)
-	first, at := &m.first[m.view], m.row()
-	*first = min(max(*first, at-shown+1, 0), at, len(rows)-min(shown, len(rows)))
-}
-
-func (m *model) rowLine(line string, chosen bool) string {
-	switch {
-	case !chosen:
-		return "  " + line
-	case !m.colours:
-		return mark + line
-	}
-	return lipgloss.NewStyle().Reverse(true).Render(term.Pad(mark+line, m.width))
+	l := m.list()
+	_, lines := l.table.Lines(m.layout(markWidth))
+	shown, _ := split(lines, m.bodyHeight()-1)
+	c := &m.cursors[m.view]
+	at := c.index(l.rows)
+	c.first = max(0, min(max(c.first, at-shown+1), at, len(lines)-shown))
 }
 
 // emptyText says why a list is empty.
 func (m *model) emptyText() string {
 	switch {
 	case m.filter != "":
-		return "  nothing here contains " + m.filter
+		return "nothing here contains " + m.filter
 	case m.view == sessionsView && m.options.Session != "":
-		return "  there is no session " + m.options.Session + " any more"
-	case m.view == sessionsView:
-		return "  no sessions yet: `tunctl init` adds one"
-	case m.view == jobsView:
-		return "  no jobs known: the agent lists those of hosts where it watches a job"
-	case m.view == useView:
-		return "  no session has a running job"
+		return "there is no session " + m.options.Session + " any more"
 	}
-	return "  no host is connected"
-}
-
-func (m *model) paint(colour, text string) string {
-	return term.Layout{Colours: m.colours}.Paint(colour, text)
+	return views[m.view].empty
 }

@@ -26,16 +26,6 @@ const (
 	logView
 )
 
-var viewNames = [...]string{"sessions", "jobs", "use", "hosts", "log"}
-
-// listed is what a list shows.
-type listed struct {
-	sessions []api.Session
-	jobs     []api.HostJob
-	hosts    []api.Host
-	usage    map[string][]api.Usage // of the last hour, by session, the oldest first
-}
-
 // Options are what the screen shows and does.
 type Options struct {
 	Status  api.Status // as it is at the start
@@ -56,9 +46,8 @@ const framesPerSecond = 30
 // Run shows the screen until q, also while the agent is restarted. Ctrl-C or the end of ctx ends it
 // with ErrInterrupted. However it ends, the terminal is as it was.
 func Run(ctx context.Context, t *term.Terminal, cl *client.Client, o Options) error {
-	m := newModel(o, term.LayoutFor(t.Out).Colours, time.Now())
 	f := &feed{client: cl, options: o}
-	m.do = effects{follow: f.follow, jobs: f.jobs, act: f.act, login: f.login, suspend: f.suspend}
+	m := newModel(o, f, term.LayoutFor(t.Out).Colours, time.Now())
 	if width, height, err := term.Size(t.Out); err == nil { // the first picture has the right size
 		m.width, m.height = width, height
 	}

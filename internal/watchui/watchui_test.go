@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +24,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
@@ -49,18 +49,12 @@ type fakeAgent struct {
 func newFakeAgent(t *testing.T) (*fakeAgent, *client.Client) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "watchui") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	paths := home.In(dir)
-	if err := home.MakePrivate(filepath.Dir(paths.Socket)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, home.MakePrivate(filepath.Dir(paths.Socket)))
 	l, err := localsocket.Listen(t.Context(), paths.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	a := &fakeAgent{looking: make(chan bool, 10), drop: make(chan struct{}), ups: make(chan api.UpRequest, 1), stop: stop}
 	stream := func(w http.ResponseWriter, r *http.Request, first any) {
@@ -122,83 +116,49 @@ func (a *fakeAgent) look(t *testing.T) bool {
 
 // terminal is the screen's, seen from outside.
 type terminal struct {
-	t      *testing.T
-	master *os.File
-	tty    *os.File
-	shown  strings.Builder
+	*ptytest.Terminal
+	t *testing.T
 }
 
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	t.Setenv("TERM", "xterm")
+	x := &terminal{ptytest.NewTerminal(t), t}
 	t.Setenv("NO_COLOR", "1")
-	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = tty.Close()
-		_ = master.Close()
-	})
-	return &terminal{t: t, master: master, tty: tty}
-}
-
-// expect reads until the words are shown.
-func (x *terminal) expect(words string) {
-	x.t.Helper()
-	if err := x.master.SetReadDeadline(time.Now().Add(wait.Limit)); err != nil {
-		x.t.Fatal(err)
-	}
-	for buf := make([]byte, 4096); !strings.Contains(x.shown.String(), words); {
-		n, err := x.master.Read(buf)
-		if err != nil {
-			x.t.Fatalf("shown: %q, and not %q: %v", x.shown.String(), words, err)
-		}
-		x.shown.Write(buf[:n])
-	}
-}
-
-func (x *terminal) press(keys string) {
-	x.t.Helper()
-	if _, err := x.master.WriteString(keys); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(t, pty.Setsize(x.TTY, &pty.Winsize{Rows: 24, Cols: 80}))
+	return x
 }
 
 // run runs the screen; the returned function waits for its end.
 func (x *terminal) run(ctx context.Context, cl *client.Client, o Options) (end func() error) {
 	o.Status, o.Waiter = three(), "me"
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, term.New(x.tty, x.tty, x.tty), cl, o) }()
+	go func() { ended <- Run(ctx, term.New(x.TTY, x.TTY, x.TTY), cl, o) }()
 	return func() error {
 		x.t.Helper()
 		return wait.For(x.t, "it ends", ended)
 	}
 }
 
-func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
+func TestRunMeasuresWhatIsShown(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	end := x.run(t.Context(), cl, Options{})
-	x.expect("jupyter")
-	x.press("3")
+	x.Expect("jupyter")
+	x.Type("3")
 	if !a.look(t) {
 		t.Error("nobody looks")
 	}
-	x.expect("42 %")
-	x.press("2")
+	x.Expect("42 %")
+	x.Type("2")
 	if a.look(t) {
 		t.Error("somebody still looks")
 	}
 	if !a.waits.Load() {
 		t.Error("the agent does not know that somebody waits")
 	}
-	x.press("3")
+	x.Type("3")
 	a.look(t)
-	x.press("q")
+	x.Type("q")
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -210,21 +170,21 @@ func TestUseIsMeasuredOnlyWhileItIsShown(t *testing.T) {
 	}
 }
 
-func TestAScreenThatTheAgentDroppedWatchesAgain(t *testing.T) {
+func TestRunWatchesAgain(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	end := x.run(t.Context(), cl, Options{})
-	x.expect("jupyter")
+	x.Expect("jupyter")
 	a.await(t, &a.requests, 3) // of the first event, and of more than a second
 	a.drop <- struct{}{}
 	a.await(t, &a.watches, 2)
-	x.press("q")
+	x.Type("q")
 	if err := end(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnAgentThatEndsItsStreamsBeforeItselfIsLost(t *testing.T) {
+func TestFollowLostAgent(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	shown, lost := make(chan struct{}, 100), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -242,13 +202,13 @@ func TestAnAgentThatEndsItsStreamsBeforeItselfIsLost(t *testing.T) {
 	wait.For(t, "somebody is told that the agent has stopped", lost)
 }
 
-func TestTheEndOfItsContextInterruptsTheScreenAndWhatItDoes(t *testing.T) {
+func TestRunInterrupted(t *testing.T) {
 	a, cl := newFakeAgent(t)
 	x := newTerminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	end := x.run(ctx, cl, Options{})
-	x.expect("jupyter")
-	x.press("u")
+	x.Expect("jupyter")
+	x.Type("u")
 	if req := <-a.ups; req.Session != "jupyter" || req.Waiter != "me" {
 		t.Errorf("did %+v", req)
 	}
@@ -281,16 +241,16 @@ func (s *slowKeys) Read(b []byte) (int, error) {
 	return s.File.Read(b)
 }
 
-func TestAReaderThatOutlivesTheScreenTakesNoKey(t *testing.T) {
+func TestRunLateReader(t *testing.T) {
 	_, cl := newFakeAgent(t)
 	x := newTerminal(t)
-	keys := &slowKeys{File: x.tty, stopped: make(chan struct{}), proceed: make(chan struct{})}
+	keys := &slowKeys{File: x.TTY, stopped: make(chan struct{}), proceed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, term.New(keys, x.tty, x.tty), cl, Options{Status: three(), Waiter: "me"}) }()
-	x.expect("jupyter")
+	go func() { ended <- Run(ctx, term.New(keys, x.TTY, x.TTY), cl, Options{Status: three(), Waiter: "me"}) }()
+	x.Expect("jupyter")
 	keys.armed.Store(true)
-	x.press("x")
+	x.Type("x")
 	wait.For(t, "the reader learns of a key", keys.stopped)
 	cancel()
 	if err := wait.For(t, "the screen ends", ended); !errors.Is(err, ErrInterrupted) {
@@ -324,13 +284,13 @@ func (p panicking) View() tea.View {
 	return p.model.View()
 }
 
-// TestAPanicLeavesTheTerminalAsItWas has a process of its own for the panic, which ends it.
-func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
+// TestRunPanic has a process of its own for the panic, which ends it.
+func TestRunPanic(t *testing.T) {
 	const child = "TUNCTL_TEST_PANIC"
 	if os.Getenv(child) != "" {
 		_, cl := newFakeAgent(t)
 		f := &feed{client: cl}
-		_, err := f.run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), panicking{newModel(Options{Status: three()}, false, time.Now())})
+		_, err := f.run(t.Context(), term.New(os.Stdin, os.Stdout, os.Stderr), panicking{newModel(Options{Status: three()}, f, false, time.Now())})
 		fmt.Println("ended:", err)
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(3)

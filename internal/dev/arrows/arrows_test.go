@@ -20,11 +20,11 @@ var imports = map[string][]string{
 	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
-	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/show", "internal/words"},
+	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/show", "internal/words"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/lists", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
-	"internal/editor":    {"internal/api"},
+	"internal/editor":    {"internal/api", "internal/lists"},
 	"internal/desktop":   {"internal/api", "internal/lists", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "internal/lists", "internal/show", "jobwatch/detect"},
@@ -132,6 +132,7 @@ var imports = map[string][]string{
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
 	"internal/dev/tunneltest":      {"internal/api", "internal/dev/sshtest", "tunnel", "tunnel/userkeys"},
+	"internal/dev/must":            {},
 	"internal/dev/wait":            {},
 	"internal/dev/winetest":        {},
 	"internal/dev/wording":         {},

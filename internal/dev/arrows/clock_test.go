@@ -37,9 +37,9 @@ var clocked = map[string][]string{
 	},
 	"the limit is what ends it: nothing else can": {
 		"internal/client/dial_test.go TestHungAgentOwnDeadline: context.WithTimeout",
-		"internal/desktop/dialog_test.go TestADialogEndsWithItsContext: context.WithTimeout",
-		"internal/desktop/notify_dbus_test.go TestAMuteSessionBusIsLeft: context.WithTimeout",
-		"internal/localsocket/localsocket_test.go TestAReadEndsAtItsDeadlineAndTheConnectionStays: Add",
+		"internal/desktop/dialog_test.go TestAskContextEnd: context.WithTimeout",
+		"internal/desktop/notify_dbus_test.go TestSessionBusMute: context.WithTimeout",
+		"internal/localsocket/localsocket_test.go TestReadDeadline: Add",
 		"tunnel/forward/relay_test.go TestASlowReaderStopsTheSender: Add",
 	},
 	"a lower bound, which a busy machine keeps": {
@@ -48,7 +48,7 @@ var clocked = map[string][]string{
 	},
 	"when a fault happens or how long it lasts: what is tested holds for any time": {
 		"internal/agent/up_test.go TestUpToPage: context.WithTimeout",
-		"internal/atomicfile/atomicfile_windows_test.go TestAFileThatIsReadAtTheMomentIsReplacedAndRemoved: time.AfterFunc",
+		"internal/atomicfile/atomicfile_windows_test.go TestWriteWhileRead: time.AfterFunc",
 		"internal/dev/e2e/campaign_acts_test.go restartAgent: time.AfterFunc",
 		"internal/dev/e2e/onelogin_test.go pause: context.WithTimeout",
 		"internal/dev/realjobs/slurm_test.go TestAStuckControllerMakesOneJobUnderARealSlurm: time.AfterFunc",
@@ -73,7 +73,7 @@ var clocked = map[string][]string{
 		"internal/dev/real/delay.go passOn: time.Sleep",
 		"internal/dev/real/delay.go passOn: time.Until",
 		"internal/dev/real/suite.go start: time.Since",
-		"tray/screenshots_test.go TestEveryMenuOnARealPanel: time.Since",
+		"tray/screenshots_test.go TestMenuOnARealPanel: time.Since",
 	},
 	"`make campaign` measures it; it is not in `make test`": {
 		"internal/dev/e2e/campaign_test.go await: context.WithTimeout",

@@ -40,7 +40,7 @@ limit differs. ` + "`make campaign`" + ` runs it and writes this page; another t
 
 const faultPageFoot = `
 Sleep is simulated by stopping the agent for 36 seconds: its timers stop while the clock continues. Clock changes of hours are
-tested with a simulated clock, by ` + "`TestAClockThatJumpsIsAWake`" + ` in tunnel and
+tested with a simulated clock, by ` + "`TestWatchWake`" + ` in tunnel and
 ` + "`TestALaptopThatSleptThroughAMarkIsToldWithinAMinute`" + ` in internal/agent.
 
 ## What a running cell loses

@@ -30,7 +30,7 @@ type packagedFile struct {
 }
 
 var packagedFiles = []packagedFile{
-	{from: "packaging/tunctl.service", to: "usr/lib/systemd/user/"},
+	{from: "internal/autostart/tunctl.service", to: "usr/lib/systemd/user/"},
 	{from: "packaging/tunctl.desktop", to: "usr/share/applications/"},
 	{from: "packaging/tunctl.svg", to: "usr/share/icons/hicolor/scalable/apps/"},
 	{from: "gz/*.1.gz", to: "usr/share/man/man1/"},

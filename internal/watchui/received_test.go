@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/api"
 )
 
-func TestALogsEndIsKeptAsATerminalShowsIt(t *testing.T) {
+func TestLogTail(t *testing.T) {
 	for name, tt := range map[string]struct {
 		chunks []string
 		want   []string
@@ -36,7 +36,7 @@ func TestALogsEndIsKeptAsATerminalShowsIt(t *testing.T) {
 	}
 }
 
-func TestAnEndlessLogStaysSmall(t *testing.T) {
+func TestLogTailLimit(t *testing.T) {
 	var l logTail
 	for i := range 10 * mostLogLines {
 		l.add(api.LogChunk{Text: fmt.Sprintf("line %d\n", i)})
