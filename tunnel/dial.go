@@ -46,9 +46,10 @@ func (t *attempt) reach(ctx context.Context) (raw net.Conn, via []string, err er
 }
 
 // jump reaches the host through its last hop. The hop is a host of its own, shared with
-// all that go through it.
+// all that go through it. A single hop uses its own settings; a later one goes through those
+// before it.
 func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []string, error) {
-	hop := t.pool.jumpHost(t.settings.ProxyJump)
+	hop := t.pool.Host(strings.Join(t.settings.ProxyJump, ","))
 	t.step("connecting to " + hop.label() + " first")
 	if err := t.useHost(ctx, hop, ""); err != nil {
 		return nil, nil, viaError(hop.label(), err)
@@ -71,10 +72,6 @@ func (t *attempt) jump(ctx context.Context, limit time.Duration) (net.Conn, []st
 	last := t.settings.ProxyJump[len(t.settings.ProxyJump)-1] // a hop's name includes the hops before it
 	return raw, append(slices.Clone(hop.Status().Via), last), nil
 }
-
-// jumpHost is the host of the last hop. A single hop uses its own settings; a later one
-// goes through those before it.
-func (p *Pool) jumpHost(hops []string) *Host { return p.Host(strings.Join(hops, ",")) }
 
 // viaError adds which hop failed.
 func viaError(hop string, err error) error {

@@ -76,8 +76,9 @@ type Pool struct {
 // NewPool makes a pool without hosts. Nothing is dialled until Serve runs.
 func NewPool(o Options) *Pool {
 	p := &Pool{
-		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{}, sharing: sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}},
-		queued: make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
+		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{},
+		sharing: sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}},
+		queued:  make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
 	}
 	p.network = Network{
 		Dial: func(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {

@@ -50,7 +50,10 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (seen PreflightResult,
 	}
 	s.StrictHostKeyChecking = "ask" // an unknown key is reported, never accepted
 	t := newAttempt(&Host{
-		pool:      &Pool{o: Options{Limits: Limits{HandshakeTimeout: preflightTimeout}}, network: Network{Lookup: net.DefaultResolver.LookupHost}},
+		pool: &Pool{
+			o:       Options{Limits: Limits{HandshakeTimeout: preflightTimeout}},
+			network: Network{Lookup: net.DefaultResolver.LookupHost},
+		},
 		hostState: hostState{name: s.Alias, log: slog.New(slog.DiscardHandler)},
 	})
 	t.settings = s

@@ -72,7 +72,8 @@ func newJobAccess(n *Node, o Options) *jobAccess {
 	}
 	if o.Job != "" {
 		j.steps = &jobSteps{
-			link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names), otherRoute: n.hop.MayWork, starting: ctxtime.NewMutex(),
+			link: n.login, learned: n.learned, job: o.Job, cluster: o.Cluster, node: slurmName(o.Names),
+			otherRoute: n.hop.MayWork, starting: ctxtime.NewMutex(),
 		}
 		relay.otherWay = j.steps.start
 	}

@@ -55,8 +55,9 @@ func settingsFrom(destination string, d, defaults directives) Settings {
 		RequiredRSASize:          atoi(cmp.Or(d.first("requiredrsasize"), d.first("rsaminsize")), 1024), // RSAMinSize: Red Hat's, before OpenSSH 9.1
 		LocalForwards:            d["localforward"],
 		RemoteForwards:           d["remoteforward"],
-		DynamicForwards:          dynamicForwards(d),
 	}
+	// `ssh -G` of OpenSSH 9.2 also lists the forwards of unix sockets here.
+	s.DynamicForwards = slices.DeleteFunc(slices.Clone(d["dynamicforward"]), func(v string) bool { return strings.HasPrefix(v, "/") })
 	if jump := unlessNone(d.first("proxyjump")); jump != "" {
 		s.ProxyJump = commas(jump)
 		s.ProxyCommand = ""
@@ -127,14 +128,6 @@ func explainKeychain(goos string, s *Settings, said directives, config string) {
 	if yes(value) {
 		s.Warnings = append(s.Warnings, keychainWarning)
 	}
-}
-
-// dynamicForwards drops the unix socket forwards that `ssh -G` of OpenSSH 9.2 also lists
-// here.
-func dynamicForwards(d directives) []string {
-	return slices.DeleteFunc(slices.Clone(d["dynamicforward"]), func(v string) bool {
-		return strings.HasPrefix(v, "/")
-	})
 }
 
 // pathList splits the paths of a known_hosts directive, which `ssh -G` prints expanded
