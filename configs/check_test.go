@@ -41,11 +41,14 @@ func TestCheckProblems(t *testing.T) {
 		`6:29 [gpus = "many"] "gpus" must be a whole number, not "many"`, `→ set it in the session: with = { gpus = 1 }`,
 		`6:44 [hour = 2] site "narval" has no question "hour"`, `→ did you mean "hours"?`)
 	check("answers in a section of their own", builtin+"[session.a.with]\naccount = \"def-x\"\nhours = \"long\"\n",
-		`8:1 [hours = "long"] "hours" must be a number of hours, at least 1, at most 168, not "long"`, `→ set it in the session: with = { hours = 1 }`)
+		`8:1 [hours = "long"] "hours" must be a number of hours, at least 1, at most 168, not "long"`,
+		`→ set it in the session: with = { hours = 1 }`)
 	check("a question without an answer", builtin+"with = { hours = 2 }\n",
-		`6:1 [with] "account" is required: Which account is charged, such as def-yoursupervisor?`, `→ set it in the session: with = { account = "…" }`)
+		`6:1 [with] "account" is required: Which account is charged, such as def-yoursupervisor?`,
+		`→ set it in the session: with = { account = "…" }`)
 	check("no answers at all", builtin,
-		`3:2 [session.a] "account" is required: Which account is charged, such as def-yoursupervisor?`, `→ set it in the session: with = { account = "…" }`)
+		`3:2 [session.a] "account" is required: Which account is charged, such as def-yoursupervisor?`,
+		`→ set it in the session: with = { account = "…" }`)
 	check("a queue's limit", "[host.s]\nsite = \"sdumont\"\n[session.a]\nhost = \"s\"\nsubmit = \"builtin:jupyter\"\n"+
 		`with = { folder = "/scratch/x/a", partition = "nvidia_dev", hours = 2 }`,
 		`6:61 [hours = 2] hours = 2 is more than queue nvidia_dev allows (20 min)`)
@@ -53,7 +56,8 @@ func TestCheckProblems(t *testing.T) {
 		`7:7 ["my notebook"] "my notebook" is not a valid job name`)
 	check("a mistyped host, whose answers are checked all the same",
 		narval+"[session.a]\nhost = \"navral\"\nsubmit = \"builtin:jupyter\"\nwith = { account = \"x\", gpu = 1 }\n",
-		`4:8 ["navral"] host "navral" is neither in this file nor in your ssh config`, `→ did you mean "narval"? Otherwise add a section [host.navral]`,
+		`4:8 ["navral"] host "navral" is neither in this file nor in your ssh config`,
+		`→ did you mean "narval"? Otherwise add a section [host.navral]`,
 		`6:25 [gpu = 1] site "narval" has no question "gpu"`, `→ did you mean "gpus"?`)
 	check("an answer that no scheduler's job has, where the site is not known", session+"with = { hors = 3, hours = 1 }\n",
 		`4:10 [hors = 3] "hors" is nothing that can be chosen for this session`, `→ did you mean "hours"? available: `)
@@ -65,7 +69,8 @@ func TestCheckProblems(t *testing.T) {
 	check("a script that is not there", "[session.a]\nhost = \"beluga\"\nsubmit = \"local:./nothere.sh\"\n",
 		`3:10 ["local:./nothere.sh"] cannot read the script: stat `)
 	check("a mistyped alias", "[session.a]\nhost = \"beluha\"\njob = \"x\"\n",
-		`2:8 ["beluha"] host "beluha" is neither in this file nor in your ssh config`, `→ did you mean "beluga"? Otherwise add a section [host.beluha]`)
+		`2:8 ["beluha"] host "beluha" is neither in this file nor in your ssh config`,
+		`→ did you mean "beluga"? Otherwise add a section [host.beluha]`)
 	check("beside what Load finds", "[host.a]\nsite = \"narwal\"\nlocal = 1\n",
 		`2:8 ["narwal"] no site "narwal"`, "→ did you mean \"narval\"? `tunctl sites` lists them all",
 		`3:1 [local] unknown key "local" in [host.a]`)

@@ -13,7 +13,11 @@ import (
 // TestFindChoice has jobs of one name, those submitted later with a higher number.
 func TestFindChoice(t *testing.T) {
 	nb := func(id string, minute int, state api.JobState) api.Job {
-		return api.Job{ID: id, Name: "nb", State: state, Node: map[api.JobState]string{api.JobRunning: "lyra0" + id}[state], Submitted: time.Unix(1794702600, 0).Add(time.Duration(minute) * time.Minute)}
+		job := api.Job{ID: id, Name: "nb", State: state, Submitted: time.Unix(1794702600, 0).Add(time.Duration(minute) * time.Minute)}
+		if state == api.JobRunning {
+			job.Node = "lyra0" + id
+		}
+		return job
 	}
 	tagged := func(job api.Job) api.Job {
 		job.Script = "/h/.tunctl/tag-1/job.sh"

@@ -97,7 +97,8 @@ func (h *host) whoami(ctx context.Context) (account, error) {
 	}
 	lines := strings.Split(string(res.Stdout), "\n")
 	if len(lines) < 4 {
-		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", api.NewRemoteText(string(res.Stdout)).FirstLine(200))
+		said := api.NewRemoteText(string(res.Stdout)).FirstLine(200)
+		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", said)
 	}
 	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
 	h.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)

@@ -47,8 +47,9 @@ func (b *Drafts) MissingOptions(ctx context.Context, s Submission, required []st
 	if err != nil || !known {
 		return nil, err
 	}
+	isSet := func(name string) bool { return slices.Contains(variables, name) }
 	return slices.DeleteFunc(missing, func(text string) bool {
-		return d.Variables != nil && slices.ContainsFunc(d.Variables(d.Required(text).Name), func(name string) bool { return slices.Contains(variables, name) })
+		return d.Variables != nil && slices.ContainsFunc(d.Variables(d.Required(text).Name), isSet)
 	}), nil
 }
 

@@ -309,7 +309,8 @@ func TestTidying(t *testing.T) {
 	}
 	age := func(path string, days int) {
 		at := time.Now().AddDate(0, 0, -days)
-		if err := filepath.WalkDir(m.File(path), func(file string, _ os.DirEntry, err error) error { return errors.Join(err, os.Chtimes(file, at, at)) }); err != nil {
+		set := func(file string, _ os.DirEntry, err error) error { return errors.Join(err, os.Chtimes(file, at, at)) }
+		if err := filepath.WalkDir(m.File(path), set); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -39,8 +39,11 @@ func NewWatcher(r remote.Runner, o Options) *Watcher {
 		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		turn:   make(remote.Turn, 1),
 	}
-	last := make(map[string]sched.Usage)
-	return &Watcher{host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits), usages: usages{last: last}, stepTurn: make(remote.Turn, 1)}
+	return &Watcher{
+		host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits),
+		usages:   usages{last: make(map[string]sched.Usage)},
+		stepTurn: make(remote.Turn, 1),
+	}
 }
 
 // Serve makes the shared query while anything is watched, until ctx ends.

@@ -99,7 +99,6 @@ func readInstance(line string) instance {
 		return instance{}
 	}
 	slots := append(strings.Split(f[2], "/"), "", "")
-	return instance{
-		queue: sched.PlainWord(queue), used: sched.Count(slots[1], 0), total: sched.Count(slots[2], 0), closed: strings.ContainsAny(f[5], "auoACDdEsSc"),
-	}
+	closed := strings.ContainsAny(f[5], "auoACDdEsSc")
+	return instance{queue: sched.PlainWord(queue), used: sched.Count(slots[1], 0), total: sched.Count(slots[2], 0), closed: closed}
 }

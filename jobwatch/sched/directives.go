@@ -88,7 +88,8 @@ func (d *Directives) With(args []string, o Option) []string {
 	var kept []string
 	for given, words := range d.split(args) {
 		if isResource && d.isResources(given) {
-			items := slices.DeleteFunc(strings.Split(given.Value, ","), func(item string) bool { return strings.HasPrefix(item, resource+"=") })
+			isSame := func(item string) bool { return strings.HasPrefix(item, resource+"=") }
+			items := slices.DeleteFunc(strings.Split(given.Value, ","), isSame)
 			if len(items) > 0 {
 				kept = append(kept, "-l", strings.Join(items, ","))
 			}
