@@ -63,7 +63,6 @@ var clocked = map[string][]string{
 		"tunnel/sshconfig/sshg_test.go TestSSHGIsToldApartBySpeedAndByWhatItSays: Timeout",
 		"internal/dev/desktest/desktest.go pause: time.After",
 		"internal/dev/e2e/cut_test.go connect: context.WithTimeout",
-		"internal/dev/e2e/tab_test.go await: time.NewTimer",
 		"internal/dev/real/code.go Code: time.Sleep",
 	},
 	"all callers wait for at least two minutes": {
