@@ -547,3 +547,22 @@ func TestLeftBehind(t *testing.T) {
 		}
 	})
 }
+
+func TestCancelOfAJob(t *testing.T) {
+	onModel(t, "is what its session shows as asked for", func(m *model, l *modelLaptop) {
+		m.cluster.slowEnd = 10 * time.Second
+		l.mustUp()
+		l.served()
+		l.cancel()
+		for range 12 {
+			m.sleep(30 * time.Second)
+			if s := l.status(); s.State == api.SessionEnded {
+				if !s.Asked {
+					m.t.Errorf("%s, not asked for: %s; job %+v", s.State, s.Cause, s.Job)
+				}
+				return
+			}
+		}
+		m.t.Errorf("it did not end: %+v", l.status())
+	})
+}

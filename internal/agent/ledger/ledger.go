@@ -233,10 +233,12 @@ func (l *Ledger) Drop(sub state.Submission, job api.Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rec := l.saved()
-	if i := slices.IndexFunc(rec.Submissions, sub.Is); i >= 0 {
-		if sub = rec.Submissions[i]; sub.Live() { // else it was added already
-			l.addRunLocked(rec, job)
-		}
+	i := slices.IndexFunc(rec.Submissions, sub.Is)
+	if i < 0 {
+		return // it was forgotten already, and is shown as it was then
+	}
+	if sub = rec.Submissions[i]; sub.Live() { // else it was added already
+		l.addRunLocked(rec, job)
 	}
 	_ = l.owner.Record(func(f *facts.Facts) {
 		shown := f.Job()

@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62762
+	allLines   = 62764
 	otherLines = 4809
 )
 
@@ -154,7 +154,7 @@ var sizes = map[string]size{
 	"internal/agent/forwards":  {4, 469},
 	"internal/agent/hosts":     {9, 780},
 	"internal/agent/jobnode":   {1, 267},
-	"internal/agent/ledger":    {8, 1190},
+	"internal/agent/ledger":    {8, 1192},
 	"internal/agent/logs":      {2, 178},
 	"internal/agent/passwords": {1, 87},
 	"internal/agent/probe":     {7, 903},
