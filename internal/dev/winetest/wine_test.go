@@ -225,10 +225,11 @@ func (p *person) run(program string, args ...string) result {
 
 // endedByWine reports that Wine ended the program, or a thread of it, in the middle: where
 // several processes start and end at once, Wine 8 closes its connection to the wineserver
-// while a thread still uses it. It says "wine client error", the wineserver kills the
-// program, or the program says nothing at all, which no command of these tests does by itself.
+// while a thread still uses it. Wine says so ("wine client error", "wine: Unhandled page fault"),
+// the wineserver kills the program, or the program says nothing at all, which no command of these
+// tests does by itself.
 func (r result) endedByWine() bool {
-	return r.code < 0 || r.out+r.talk == "" || strings.Contains(r.talk, "wine client error")
+	return r.code < 0 || r.out+r.talk == "" || strings.Contains("\n"+r.talk, "\nwine")
 }
 
 // runOnce runs a program of Windows. Its output goes to files: an agent that it starts
