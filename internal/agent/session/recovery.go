@@ -16,8 +16,16 @@ import (
 )
 
 // RecoverJobs finds the jobs on a connected host again that are in no record, if the state file could
-// not be read in full since that was last done.
+// not be read in full since that was last done. One that is asked for meanwhile waits for it: it would
+// share the query, and not know what has ended since that began.
 func (r *Registry) RecoverJobs(ctx context.Context, host string) error {
+	turn, _ := r.recoveries.LoadOrStore(host, make(chan struct{}, 1))
+	select {
+	case turn.(chan struct{}) <- struct{}{}:
+		defer func() { <-turn.(chan struct{}) }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if !r.Store.Incomplete(host) || strings.Contains(host, ",") { // a node of a job is behind its host
 		return nil
 	}

@@ -26,10 +26,11 @@ import (
 type Registry struct {
 	*Parts
 
-	pause   pause // of what is restored
-	waiters submit.Waiters
-	mu      sync.Mutex
-	byName  map[string]*Session // that were up since the agent started
+	pause      pause // of what is restored
+	waiters    submit.Waiters
+	recoveries sync.Map // a chan struct{} by the name of its host, which a recovery of its jobs fills
+	mu         sync.Mutex
+	byName     map[string]*Session // that were up since the agent started
 }
 
 // NewRegistry returns the registry of an agent with such parts, of which it becomes one.
