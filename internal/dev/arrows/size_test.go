@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62764
+	allLines   = 62772
 	otherLines = 4809
 )
 
@@ -159,7 +159,7 @@ var sizes = map[string]size{
 	"internal/agent/passwords": {1, 87},
 	"internal/agent/probe":     {7, 903},
 	"internal/agent/run":       {3, 567},
-	"internal/agent/session":   {18, 2272},
+	"internal/agent/session":   {18, 2280},
 	"internal/agent/settings":  {3, 207},
 	"internal/agent/socket":    {1, 171},
 	"internal/agent/state":     {4, 848},
