@@ -3,7 +3,7 @@
 //
 // It forwards sessions, and connections to addresses and sockets behind the host, and
 // returns the host's refusals as they are. It needs no login: only its owner can open
-// the private stream. It owns no connection: that is the caller's [Host].
+// the private stream. It owns no connection: that is the caller's [Machine].
 package gateway
 
 import (
@@ -18,15 +18,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Host is the connection that channels are opened on.
-type Host interface {
+// Machine is where programs run and connections begin: a host, or a node inside a job.
+type Machine interface {
 	OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Options configure the server for one client.
 type Options struct {
 	Name string     // of the host, for messages
-	Host Host       // where channels go
+	Host Machine    // where channels go
 	Key  ssh.Signer // the gateway's own host key
 	Log  *slog.Logger
 	// NoticeAfter is how long a session may take to open before the client is told.

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeHost is the host behind the gateway: an SSH server whose channels a test serves.
 type fakeHost struct {
+	Machine  // dials nothing
 	client   *ssh.Client
 	requests atomic.Int32  // about the whole connection
 	gate     chan struct{} // sessions wait for it; nil: they do not
@@ -65,7 +66,7 @@ func newFakeHost(t *testing.T, serve func(ssh.NewChannel)) *fakeHost {
 }
 
 // newClient is a client of a gateway to a host, with some other options.
-func newClient(t *testing.T, host Host, change ...func(*Options)) *ssh.Client {
+func newClient(t *testing.T, host Machine, change ...func(*Options)) *ssh.Client {
 	t.Helper()
 	near, there := sshtest.NewLink()
 	served := make(chan error, 1)
@@ -354,7 +355,7 @@ func FuzzServeSurvivesWhateverIsSent(f *testing.F) {
 	})
 }
 
-type nobody struct{}
+type nobody struct{ Machine }
 
 func (nobody) OpenChannel(context.Context, string, []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	return nil, nil, errors.New("nobody")

@@ -254,11 +254,11 @@ func (m *Meter) read(ctx context.Context) (Reading, api.UsageSource, error) {
 // readInside has the program inside the job measure, and starts it if need be.
 func (m *Meter) readInside(ctx context.Context) (Reading, error) {
 	if m.sampler == nil {
-		node, err := m.run.Machine(ctx)
+		machine, err := m.run.Machine(ctx, "")
 		if err != nil {
 			return Reading{}, err
 		}
-		if m.sampler, err = startSampler(ctx, node, m.run.ID()); err != nil {
+		if m.sampler, err = startSampler(ctx, machine, m.run.ID()); err != nil {
 			return Reading{}, err
 		}
 	}

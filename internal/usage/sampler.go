@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/gateway"
 )
 
 // sampler is the program that measures inside a job. It prints a reading when it is asked,
@@ -36,7 +37,7 @@ var (
 )
 
 // startSampler starts the program on a machine.
-func startSampler(ctx context.Context, m Machine, job string) (*sampler, error) {
+func startSampler(ctx context.Context, m gateway.Machine, job string) (*sampler, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, samplerStart, errSamplerSlow)
 	defer cancel()
 	ch, requests, err := m.OpenChannel(ctx, "session", nil)

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/gateway"
 )
 
 // silentNode opens a channel, and then does not respond until its connection is lost.
 type silentNode struct {
-	Machine
+	gateway.Machine
 	lost chan struct{}
 }
 

@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tunctl/internal/api"
+	"tunctl/internal/gateway"
 )
 
 // Source is the session that a [Meter] measures. The agent's session is one.
@@ -35,13 +34,8 @@ type Run interface {
 	Connected() bool
 	// CanEnter reports whether the job can be measured inside.
 	CanEnter(ctx context.Context) (bool, error)
-	// Machine is the node of the job's server.
-	Machine(ctx context.Context) (Machine, error)
+	// Machine is a node of the job; "" is the one of its server.
+	Machine(ctx context.Context, which string) (gateway.Machine, error)
 	// Counted is what the scheduler has counted.
 	Counted(ctx context.Context) (Reading, error)
-}
-
-// Machine is where a program runs that measures a job.
-type Machine interface {
-	OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
 }

@@ -20,18 +20,12 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
+	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
-	"tunctl/tunnel/forward"
 	"tunctl/tunnel/node"
 )
-
-// Machine is where programs run and connections begin: a host, or a node inside a job.
-type Machine interface {
-	gateway.Host
-	forward.Dialer
-}
 
 // Options are what a run needs.
 type Options struct {
@@ -95,7 +89,7 @@ func (n *Run) Job() api.Job {
 // Machine returns a node of the job: by its name, by its number from 0, or the one that the job's
 // server runs on for "". It is the host itself if that has no scheduler. All users of a node share
 // one connection to it, which ends when the run is over.
-func (n *Run) Machine(ctx context.Context, which string) (Machine, error) {
+func (n *Run) Machine(ctx context.Context, which string) (gateway.Machine, error) {
 	name, err := n.find(which)
 	if err != nil {
 		return nil, err
@@ -237,6 +231,32 @@ func (n *Run) Ends() error {
 }
 
 var errOnHost = errors.New("the job runs on the host itself")
+
+// Nodes is how many nodes the job has.
+func (n *Run) Nodes() int { return len(jobwatch.Nodes(n.Job())) }
+
+// Connected reports whether the host responds, as far as is known.
+func (n *Run) Connected() bool {
+	h := n.Host.Status()
+	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
+}
+
+// CanEnter reports whether programs run inside the job: it has steps, or is a process of the host.
+func (n *Run) CanEnter(ctx context.Context) (bool, error) {
+	_, err := n.Jobs.Scheduler(ctx)
+	return n.Jobs.HasSteps(ctx) || n.Jobs.JobsAreProcesses(ctx), err
+}
+
+// Counted is what the scheduler has counted of the job's use.
+func (n *Run) Counted(ctx context.Context) (usage.Reading, error) {
+	job := n.Job()
+	counted, err := n.Jobs.Usage(ctx, job.Ref())
+	reading := usage.Reading{Clock: counted.Elapsed, CPU: counted.CPU, CPUs: counted.CPUs, Memory: counted.Memory, MemoryLimit: counted.MemoryLimit}
+	if reading.Clock == 0 && !job.Start.IsZero() {
+		reading.Clock = max(0, counted.At.Sub(job.Start))
+	}
+	return reading, err
+}
 
 // Context is done when the run is over.
 func (n *Run) Context() context.Context { return n.run }

@@ -8,17 +8,13 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/gateway"
 	"tunctl/tunnel/forward"
 )
 
-// Machine is where programs run inside a job.
-type Machine interface {
-	OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error)
-}
-
 // runInside runs a command on a node inside a job, which must succeed.
-func runInside(ctx context.Context, node Machine, command string) error {
-	ch, requests, err := node.OpenChannel(ctx, "session", nil)
+func runInside(ctx context.Context, m gateway.Machine, command string) error {
+	ch, requests, err := m.OpenChannel(ctx, "session", nil)
 	if err != nil {
 		return err
 	}
@@ -38,7 +34,7 @@ func runInside(ctx context.Context, node Machine, command string) error {
 
 // onceOwned is Once for an address of a node that was not announced. What listens there may be
 // another user's server, which must not get the token.
-func onceOwned(ctx context.Context, node Node, dialer forward.Dialer, ep api.Endpoint) error {
+func onceOwned(ctx context.Context, m gateway.Machine, dialer forward.Dialer, ep api.Endpoint) error {
 	if ep.Token.IsZero() && ep.Password.IsZero() {
 		return Once(ctx, dialer, ep)
 	}
@@ -47,7 +43,7 @@ func onceOwned(ctx context.Context, node Node, dialer forward.Dialer, ep api.End
 		return DialError(err) // usually nothing listens there, and a command costs more
 	}
 	_ = conn.Close()
-	if err := runInside(ctx, node, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
+	if err := runInside(ctx, m, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
 		return fmt.Errorf("%w: %w", errNotYours, err)
 	}
 	return Once(ctx, dialer, ep)

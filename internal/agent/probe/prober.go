@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/gateway"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/joblog"
 	"tunctl/tunnel/forward"
@@ -33,8 +34,8 @@ type Job interface {
 	DialNames(ctx context.Context, announced, node string, since time.Time) []string
 	// Reaches are what config, site and the last time say about the way to its endpoint.
 	Reaches() Reaches
-	// Machine is where programs run inside the job.
-	Machine(ctx context.Context) (Machine, error)
+	// Machine is a node of the job; "" is the one of its server.
+	Machine(ctx context.Context, which string) (gateway.Machine, error)
 }
 
 // Host is a connection to a login node. A tunnel.Host is one.
@@ -46,8 +47,7 @@ type Host interface {
 
 // Node is a connection to a compute node. A node.Node is one.
 type Node interface {
-	forward.Dialer
-	Machine
+	gateway.Machine
 	// Limited reports whether a connection takes a session of the host.
 	Limited() bool
 	// DialInside connects from inside the job, where a connection outlives the one to the host.
@@ -212,11 +212,11 @@ func (p *Prober) pause(t *Target, since time.Time) time.Duration {
 func (p *Prober) Prove(ctx context.Context, t *Target, since time.Time) Result {
 	if t.Shell {
 		inside := Route{Refused: p.refused, Inside: func(ctx context.Context) error {
-			node, err := p.Job.Machine(ctx)
+			machine, err := p.Job.Machine(ctx, "")
 			if err != nil {
 				return err
 			}
-			return runInside(ctx, node, "true")
+			return runInside(ctx, machine, "true")
 		}}
 		if err := p.probeRoute(ctx, inside); err != nil {
 			return Result{Target: t, Doing: fmt.Sprintf("no command runs inside job %s on %s yet: %v", t.Job, t.Node, err)}

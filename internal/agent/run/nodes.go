@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/agent/hosts"
@@ -41,41 +40,31 @@ func containerNotice(known *settings.Settings, cfg *configs.Session) string {
 }
 
 // probed is a job for its prober.
-type probed struct{ run *Run }
+type probed struct {
+	*jobnode.Run
+	of *Run
+}
 
 // probeOptions are those of a prober for a session's job.
 func (r *Run) probeOptions() probe.Options {
-	return probe.Options{Session: r.Name, Job: probed{r}, Limits: r.limits.Probe, Log: r.Log}
+	return probe.Options{Session: r.Name, Job: probed{r.nodes, r}, Limits: r.limits.Probe, Log: r.Log}
 }
 
 // Host implements probe.Job.
-func (p probed) Host() probe.Host { return p.run.nodes.Host }
+func (p probed) Host() probe.Host { return p.Run.Host }
 
 // Node implements probe.Job.
 func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
-	return p.run.nodes.Node(ctx, name)
-}
-
-// SameAsHost implements probe.Job.
-func (p probed) SameAsHost(node string) bool { return p.run.nodes.SameAsHost(node) }
-
-// DialNames implements probe.Job.
-func (p probed) DialNames(ctx context.Context, announced, node string, since time.Time) []string {
-	return p.run.nodes.DialNames(ctx, announced, node, since)
+	return p.Run.Node(ctx, name)
 }
 
 // Reaches implements probe.Job.
 func (p probed) Reaches() probe.Reaches {
-	r := p.run
+	r := p.of
 	cfg := r.owner.Config()
 	reaches := probe.Reaches{Config: cfg.Reach, Last: r.Store.Session(r.Name).Reach}
 	if site, ok := r.Settings.Site(cfg.Host); ok {
 		reaches.Site = site.Reach
 	}
 	return reaches
-}
-
-// Machine implements probe.Job.
-func (p probed) Machine(ctx context.Context) (probe.Machine, error) {
-	return p.run.owner.Machine(ctx, "")
 }

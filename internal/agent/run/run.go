@@ -51,8 +51,6 @@ type Owner interface {
 	SetOthers([]*probe.Page)
 	// Reaches reports whether the login node connects to the page by that name of a node.
 	Reaches(node string) bool
-	// Machine is a node of the running job.
-	Machine(ctx context.Context, which string) (jobnode.Machine, error)
 	// HeldChanged says that what runs inside the job waits for a connection, has continued or was lost.
 	HeldChanged()
 }

@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"tunctl/internal/agent/facts"
-	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/api"
 	"tunctl/internal/usage"
-	"tunctl/jobwatch"
 )
 
 // measured is a session for its meter.
@@ -20,7 +18,7 @@ func (m measured) Run() usage.Run {
 	if err != nil {
 		return nil
 	}
-	return measuredRun{nodes}
+	return nodes
 }
 
 // Traffic implements usage.Source.
@@ -58,45 +56,4 @@ func (m measured) SetIdle(text string) {
 	if idle {
 		m.session.Notify(api.NoticeIdle, text)
 	}
-}
-
-// measuredRun is a run of a session's job for its meter.
-type measuredRun struct{ nodes *jobnode.Run }
-
-// Job implements usage.Run.
-func (r measuredRun) Job() api.Job { return r.nodes.Job() }
-
-// ID implements usage.Run.
-func (r measuredRun) ID() string { return r.nodes.ID() }
-
-// Nodes implements usage.Run.
-func (r measuredRun) Nodes() int { return len(jobwatch.Nodes(r.nodes.Job())) }
-
-// Connected implements usage.Run.
-func (r measuredRun) Connected() bool {
-	h := r.nodes.Host.Status()
-	return h.State == api.HostUp && h.NotRespondingSince.IsZero()
-}
-
-// CanEnter implements usage.Run: into a job that has steps, or on a host without a scheduler.
-func (r measuredRun) CanEnter(ctx context.Context) (bool, error) {
-	jobs := r.nodes.Jobs
-	_, err := jobs.Scheduler(ctx)
-	return jobs.HasSteps(ctx) || jobs.JobsAreProcesses(ctx), err
-}
-
-// Machine implements usage.Run.
-func (r measuredRun) Machine(ctx context.Context) (usage.Machine, error) {
-	return r.nodes.Machine(ctx, "")
-}
-
-// Counted implements usage.Run.
-func (r measuredRun) Counted(ctx context.Context) (usage.Reading, error) {
-	job := r.nodes.Job()
-	counted, err := r.nodes.Jobs.Usage(ctx, job.Ref())
-	reading := usage.Reading{Clock: counted.Elapsed, CPU: counted.CPU, CPUs: counted.CPUs, Memory: counted.Memory, MemoryLimit: counted.MemoryLimit}
-	if reading.Clock == 0 && !job.Start.IsZero() {
-		reading.Clock = max(0, counted.At.Sub(job.Start))
-	}
-	return reading, err
 }

@@ -7,11 +7,12 @@ import (
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/api"
+	"tunctl/internal/gateway"
 )
 
 // Machine returns a node of the session's running job, as [jobnode.Run.Machine] does. It never
 // brings a session up: the error says why there is no node, and what to run.
-func (s *Session) Machine(ctx context.Context, which string) (jobnode.Machine, error) {
+func (s *Session) Machine(ctx context.Context, which string) (gateway.Machine, error) {
 	nodes, err := s.RunningNodes()
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ type Options struct {
 }
 
 // Open opens what the request asks for on a machine.
-func Open(ctx context.Context, m jobnode.Machine, req api.StreamRequest, o Options) (Backend, error) {
+func Open(ctx context.Context, m gateway.Machine, req api.StreamRequest, o Options) (Backend, error) {
 	switch req.Kind {
 	case api.StreamDial:
 		return openDial(ctx, m, req.Address)
@@ -99,7 +99,7 @@ func Upgrade(w http.ResponseWriter, notice string) (Client, error) {
 
 // openDial connects to an address. It tells its client in the last chunk that the connection
 // ended and was not lost. The end of the stream itself cannot tell: a unix socket has no reset.
-func openDial(ctx context.Context, m jobnode.Machine, address string) (Backend, error) {
+func openDial(ctx context.Context, m gateway.Machine, address string) (Backend, error) {
 	conn, err := m.Dial(ctx, forwards.Network(address), address)
 	if err != nil {
 		return Backend{}, api.Errorf(api.CodeForward, "%s: %v", address, probe.DialError(err)).Because(err)
@@ -175,7 +175,7 @@ func closeWrite(w io.Writer) error {
 }
 
 // openGateway is an SSH server whose channels go to a machine. They end with the client.
-func openGateway(m jobnode.Machine, of Options) (Backend, error) {
+func openGateway(m gateway.Machine, of Options) (Backend, error) {
 	key, err := gateway.HostKey(of.KeyFile)
 	if err != nil {
 		return Backend{}, fmt.Errorf("gateway key: %w", err)
@@ -192,7 +192,7 @@ func openGateway(m jobnode.Machine, of Options) (Backend, error) {
 }
 
 // openSFTP starts the machine's file server, in a session of its own.
-func openSFTP(ctx context.Context, m jobnode.Machine, name string, spare bool) (Backend, error) {
+func openSFTP(ctx context.Context, m gateway.Machine, name string, spare bool) (Backend, error) {
 	timeout := sftpTimeout
 	if spare {
 		timeout = spareTimeout

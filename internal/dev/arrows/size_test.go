@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62772
+	allLines   = 62751
 	otherLines = 4809
 )
 
@@ -153,13 +153,13 @@ var sizes = map[string]size{
 	"internal/agent/facts":     {5, 594},
 	"internal/agent/forwards":  {4, 469},
 	"internal/agent/hosts":     {9, 780},
-	"internal/agent/jobnode":   {1, 267},
+	"internal/agent/jobnode":   {1, 281},
 	"internal/agent/ledger":    {8, 1192},
 	"internal/agent/logs":      {2, 178},
 	"internal/agent/passwords": {1, 87},
-	"internal/agent/probe":     {7, 903},
-	"internal/agent/run":       {3, 567},
-	"internal/agent/session":   {18, 2280},
+	"internal/agent/probe":     {7, 901},
+	"internal/agent/run":       {3, 561},
+	"internal/agent/session":   {18, 2254},
 	"internal/agent/settings":  {3, 207},
 	"internal/agent/socket":    {1, 171},
 	"internal/agent/state":     {4, 848},
@@ -176,7 +176,7 @@ var sizes = map[string]size{
 	"internal/doctor":          {6, 518},
 	"internal/editor":          {1, 155},
 	"internal/freeport":        {3, 23},
-	"internal/gateway":         {3, 303},
+	"internal/gateway":         {3, 304},
 	"internal/home":            {11, 310},
 	"internal/latest":          {1, 8},
 	"internal/lists":           {1, 8},
@@ -192,7 +192,7 @@ var sizes = map[string]size{
 	"internal/suggest":         {1, 91},
 	"internal/term":            {11, 771},
 	"internal/transfer":        {12, 1493},
-	"internal/usage":           {6, 685},
+	"internal/usage":           {6, 683},
 	"internal/watchui":         {10, 1335},
 	"internal/words":           {1, 116},
 	"jobwatch":                 {21, 2638},

@@ -3,7 +3,6 @@
 package ownertest
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -171,9 +170,6 @@ func (o *Owner) ClosePage(show func(*facts.Facts)) {
 
 // Reaches is always false.
 func (o *Owner) Reaches(string) bool { return false }
-
-// Machine is always fails.
-func (o *Owner) Machine(context.Context, string) (jobnode.Machine, error) { return nil, api.ErrDown }
 
 // HeldChanged does nothing.
 func (o *Owner) HeldChanged() {}
