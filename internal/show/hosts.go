@@ -167,7 +167,7 @@ func rttText(h api.Host) string {
 }
 
 var hostColours = map[api.HostState]string{
-	api.HostUp: term.Green, api.HostBlocked: term.Red, api.HostDown: term.Grey, api.HostNeedsLogin: term.Yellow, api.HostWaiting: term.Yellow,
+	api.HostUp: term.Green, api.HostBlocked: term.Red, api.HostDown: term.Grey, api.HostNeedsLogin: term.Yellow, api.HostWaiting: term.Yellow, api.HostConnecting: "",
 }
 
 func hostColour(h api.Host) string {

@@ -47,6 +47,7 @@ var jobColours = map[api.JobState]string{
 	api.JobRunning: term.Green, api.JobFinished: term.Green, api.JobCancelled: term.Grey,
 	api.JobFailed: term.Red, api.JobOOM: term.Red, api.JobNodeFail: term.Red, api.JobNeverRan: term.Red,
 	api.JobHeld: term.Yellow, api.JobTimeout: term.Yellow, api.JobPreempted: term.Yellow, api.JobUnknown: term.Yellow,
+	api.JobQueued: "", api.JobConfiguring: "", api.JobCompleting: "",
 }
 
 // whenText is the time that matters: when the job ended, ends or starts.

@@ -217,6 +217,7 @@ func trafficText(forwards []api.Forward) string {
 var sessionColours = map[api.SessionState]string{
 	api.SessionReady: term.Green, api.SessionFailed: term.Red, api.SessionDown: term.Grey,
 	api.SessionNeedsLogin: term.Yellow, api.SessionEnded: term.Yellow, api.SessionReconnecting: term.Yellow,
+	api.SessionConnecting: "", api.SessionSubmitting: "", api.SessionQueued: "", api.SessionStarting: "",
 }
 
 // SessionPage draws everything known about one session and its job.

@@ -48,7 +48,7 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 		case f.Served:
 			r.Title = page + " has failed"
 		}
-	default:
+	case api.SessionDown, api.SessionReady:
 		r.Kind, r.Title, r.Tray = forward.ReasonAttention, page+" is not running", f.Name+" ▸ "+api.MenuStart
 		if IsLive(f.Job()) && f.Job().State != api.JobCompleting && !f.Saved.Current().Cancel {
 			r.Title, r.Tray = page+" is disconnected", f.Name+" ▸ "+api.MenuReconnect

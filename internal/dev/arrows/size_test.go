@@ -129,8 +129,8 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62751
-	otherLines = 4809
+	allLines   = 62753
+	otherLines = 4810
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
@@ -188,7 +188,7 @@ var sizes = map[string]size{
 	"internal/peer":            {9, 348},
 	"internal/posixsh":         {1, 39},
 	"internal/setup":           {11, 1687},
-	"internal/show":            {11, 1182},
+	"internal/show":            {11, 1184},
 	"internal/suggest":         {1, 91},
 	"internal/term":            {11, 771},
 	"internal/transfer":        {12, 1493},
