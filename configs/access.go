@@ -67,7 +67,7 @@ type SiteLimits struct {
 	Sessions     int    `json:"sessions,omitempty"`     // commands at a time on one connection
 	LoginSpacing Period `json:"loginSpacing,omitempty"` // the shortest time between two automatic logins
 	Retry        Period `json:"retry,omitempty"`        // the shortest time between two attempts to connect
-	Refusals     int    `json:"refusals,omitempty"`     // refused logins until a person must act
+	Refusals     int    `json:"refusals,omitempty"`     // refused logins until the user must act
 }
 
 func (l *SiteLimits) fields() []field {
@@ -79,7 +79,7 @@ func (l *SiteLimits) fields() []field {
 	}
 }
 
-// Certificate is a site's short-lived SSH certificate, which a person gets by logging in
+// Certificate is a site's short-lived SSH certificate, which the user gets by logging in
 // elsewhere.
 type Certificate struct {
 	Lifetime Period `json:"lifetime,omitempty"`

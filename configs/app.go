@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// App is an [app.NAME] table: how a person's own program announces its address in its
+// App is an [app.NAME] table: how the user's own program announces its address in its
 // log.
 type App struct {
 	Name string
@@ -20,7 +20,7 @@ type App struct {
 	Patterns []*regexp.Regexp
 }
 
-// ShellApp is the app of a session whose job serves no page: a person works inside the job
+// ShellApp is the app of a session whose job serves no page: the user works inside the job
 // itself, by a shell or an editor.
 const ShellApp = api.AppShell
 
@@ -30,7 +30,7 @@ var appAliases = map[string]string{
 	"desktop": "novnc",
 }
 
-// checkApp reports an unknown app: the session would never be ready. A person's own app
+// checkApp reports an unknown app: the session would never be ready. The user's own app
 // has precedence over an alias of its name.
 func (l *loader) checkApp(t *node, s *Session) {
 	if s.App == "" {

@@ -40,7 +40,7 @@ func (s Session) WithAnswers(with map[string]string) *Session {
 	return &s
 }
 
-// CommandJob is the builtin job that runs a command of the person's own.
+// CommandJob is the builtin job that runs a command of the user's own.
 const CommandJob = "command"
 
 // jobKind is a job that comes with tunctl.

@@ -16,7 +16,7 @@ import (
 // CheckOptions are what Check compares a config with.
 type CheckOptions struct {
 	Sites Sites
-	// Aliases are the hosts of the person's ssh config.
+	// Aliases are the hosts of the user's ssh config.
 	Aliases []string
 	// Resolves reports whether the ssh config has settings for a name that is none of its
 	// aliases, for example by a pattern. It may be nil.

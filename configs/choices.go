@@ -34,7 +34,7 @@ func (s *Session) RunQuestions(site Site) []Question {
 	return site.allQuestions(s.Builtin())
 }
 
-// CheckChoices returns a person's choices in their normal form, or which of them is invalid.
+// CheckChoices returns the user's choices in their normal form, or which of them is invalid.
 func CheckChoices(questions []Question, choices api.Choices) (api.Choices, error) {
 	checked := api.Choices{}
 	for _, name := range slices.Sorted(maps.Keys(choices)) {

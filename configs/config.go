@@ -3,7 +3,7 @@
 // problems of a file at once, each with its line, its column and what was expected,
 // since people write the file by hand.
 //
-// It is a leaf: it returns what a person wrote and decides nothing. What that means
+// It is a leaf: it returns what the user wrote and decides nothing. What that means
 // (which patterns an app has, what the settings of a host are) is up to its callers.
 package configs
 
@@ -107,7 +107,7 @@ func notifyKinds() []string {
 	return []string{"ready", "needs-login", "time-limit", "idle", "ended", "link"}
 }
 
-// Notify says which notifications a person wants. The zero value allows all.
+// Notify says which notifications the user wants. The zero value allows all.
 type Notify struct {
 	Off  bool
 	Only []string // the kinds that are wanted; none listed means all

@@ -341,7 +341,7 @@ func TestTheProbeIsTheChosenEntrances(t *testing.T) {
 	for _, c := range []struct{ site, host, want string }{
 		{"aspire2a", "aspire2antu.nscc.sg", "aspire2antu.nscc.sg:22"},
 		{"aspire2a", "ASPIRE2A.nscc.sg", "ASPIRE2A.nscc.sg:22"},
-		{"aspire2a", "jump.example.org", ""}, // reached in a way of the person's own
+		{"aspire2a", "jump.example.org", ""}, // reached in a way of the user's own
 		{"narval", "narval.alliancecan.ca", ""},
 	} {
 		s, err := sites.Find(c.site)

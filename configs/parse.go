@@ -18,7 +18,7 @@ var (
 )
 
 // parser turns TOML into a tree of nodes. It continues after a syntax error, so that a
-// person sees all problems of a file at once.
+// user sees all problems of a file at once.
 type parser struct {
 	src  *source
 	toml unstable.Parser

@@ -10,7 +10,7 @@ import (
 const privateName = "/.tunctl"
 
 // validPrivate is a path that is safe in double quotes: from the root, the home
-// folder or a variable on. {user} and {group} are the person's names on the host.
+// folder or a variable on. {user} and {group} are the user's names on the host.
 var validPrivate = rule{
 	func(text string) bool { return privatePath.MatchString(text) && !strings.Contains(text, "/../") },
 	"is not a folder for tunctl's files: it starts with /, ~/ or a variable, may contain {user} and {group}, and ends in " + privateName,

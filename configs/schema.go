@@ -299,7 +299,7 @@ func named[T any, P interface {
 	}
 }
 
-// kindName is what a person calls a value's type.
+// kindName is what the user calls a value's type.
 func kindName(kind unstable.Kind) string {
 	names := map[unstable.Kind]string{
 		unstable.String: "text", unstable.Bool: "true or false", unstable.Integer: "a number", unstable.Float: "a number with a decimal point",

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/suggest"
 )
 
-// Session is a [session.NAME] table: what a person starts by name.
+// Session is a [session.NAME] table: what the user starts by name.
 type Session struct {
 	Name   string
 	Host   string   // a [host.NAME], or an alias of ~/.ssh/config
@@ -31,7 +31,7 @@ type Session struct {
 	Reach   api.Reach // by default auto
 	Keep    bool      // submit again when the job ends by its time limit
 	Open    bool      // open the page when it is ready; by default true
-	// Idle is how long nothing may have used the job before a person is told; 0: never.
+	// Idle is how long nothing may have used the job before the user is told; 0: never.
 	Idle time.Duration
 
 	Forward          []ForwardSpec // with a job: to the node that it runs on

@@ -16,7 +16,7 @@ import (
 type Site struct {
 	Name      string          `json:"name"`
 	Title     string          `json:"title"`
-	Path      string          `json:"path,omitempty"` // of a person's own file; "" for those that come with tunctl
+	Path      string          `json:"path,omitempty"` // of the user's own file; "" for those that come with tunctl
 	Country   string          `json:"country,omitempty"`
 	Verified  bool            `json:"verified"` // false: the centre's documentation has gaps, which other public sources fill
 	Scheduler string          `json:"scheduler,omitempty"`

@@ -23,11 +23,11 @@ var siteFiles embed.FS
 // Sites are all presets, in the order to show them.
 type Sites []Site
 
-// SitesFolder is the folder of a person's own sites, next to the config file.
+// SitesFolder is the folder of the user's own sites, next to the config file.
 func SitesFolder(configFile string) string { return filepath.Join(filepath.Dir(configFile), "sites") }
 
 // LoadSites returns the sites that come with tunctl, those in the folders that an administrator
-// installed, and those in the person's own folder. Of the same name, the last of these is
+// installed, and those in the user's own folder. Of the same name, the last of these is
 // used. The error is about files that cannot be read; the other sites are returned, too.
 func LoadSites(own string, installed ...string) (Sites, error) {
 	l := newSiteLoader(own, installed)

@@ -28,7 +28,7 @@ func TestAPersonsSiteCountsMoreThanAnAdministratorsAndThatMoreThanOurs(t *testin
 	installed, own := t.TempDir(), t.TempDir()
 	writeSite(t, installed, "narval", "like = \"slurm\"\ntitle = \"the centre's Narval\"\n")
 	writeSite(t, installed, "fir", "like = \"slurm\"\ntitle = \"the centre's Fir\"\n")
-	writeSite(t, installed, "ours", "like = \"mine\"\n") // a person's own may be its base
+	writeSite(t, installed, "ours", "like = \"mine\"\n") // the user's own may be its base
 	writeSite(t, own, "narval", "like = \"slurm\"\ntitle = \"my Narval\"\n")
 	writeSite(t, own, "mine", "like = \"fir\"\ntitle = \"mine\"\n")
 	writeSite(t, own, "frontier", "like = \"slurm\"\ntitle = \"my Frontier\"\ncountry = \"Nowhere\"\n")

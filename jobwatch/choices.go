@@ -37,7 +37,7 @@ func ListedChoices(scheduler string) []string {
 	return slices.Sorted(maps.Values(byOption))
 }
 
-// WithChoices is the submission with a person's choices as arguments of the submit command,
+// WithChoices is the submission with the user's choices as arguments of the submit command,
 // in place of arguments for the same. It is for scripts that tunctl has not written.
 func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[string]string) (Submission, error) {
 	if len(choices) == 0 {

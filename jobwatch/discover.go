@@ -106,7 +106,7 @@ func readDiscovery(mark, out string) api.Look {
 }
 
 // accountsOf are the accounts in job scripts: where no command lists them, those that the
-// person has used.
+// user has used.
 func accountsOf(scripts []api.JobScript) []api.Account {
 	var list []api.Account
 	for _, s := range scripts {
@@ -183,7 +183,7 @@ func readEnvironments(a *sched.Discovery) []api.Environment {
 	return list
 }
 
-// environmentRank orders environments: a person's own first, JupyterLab before older servers,
+// environmentRank orders environments: the user's own first, JupyterLab before older servers,
 // and images last, whose content is not known.
 func environmentRank(e api.Environment) int {
 	rank := map[api.EnvironmentKind]int{api.EnvironmentPath: 2, api.EnvironmentModule: 3, api.EnvironmentContainer: 5}[e.Kind]

@@ -60,7 +60,7 @@ func (b *Drafts) Named(ctx context.Context, s Submission, name string) (Submissi
 	return s, nil
 }
 
-// CommandOf is the command that would submit it, as a person would type it on the host.
+// CommandOf is the command that would submit it, as the user would type it on the host.
 func (b *Drafts) CommandOf(ctx context.Context, s Submission) (string, error) {
 	kind, err := b.host.kind(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *Drafts) CommandOf(ctx context.Context, s Submission) (string, error) {
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 
 // SharedLog is the log that all jobs of the submission would write to, if its options name one,
-// and how a person gives each job its own.
+// and how the user gives each job its own.
 func (b *Drafts) SharedLog(ctx context.Context, s Submission) (log, hint string, err error) {
 	kind, err := b.host.kind(ctx)
 	if err != nil {

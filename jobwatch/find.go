@@ -190,7 +190,7 @@ func onePerArray(s sched.Scheduler, jobs []api.Job) []api.Job {
 	return kept
 }
 
-// AmbiguousError says that several jobs with the name run, so a person must choose.
+// AmbiguousError says that several jobs with the name run, so the user must choose.
 type AmbiguousError struct {
 	Name string
 	Jobs []api.Job // the running ones, newest first

@@ -15,7 +15,7 @@ import (
 )
 
 // OwnsProcess reports whether the server with that process id belongs to the job, and not to
-// another job of the same person. It does if no other job runs on the node; otherwise the
+// another job of the same user. It does if no other job runs on the node; otherwise the
 // scheduler is queried for the job's processes, then the node for the job of the process.
 // It is an error if neither knows.
 func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, error) {

@@ -70,7 +70,7 @@ func (p *poll) beforeCancel() (ok bool) {
 }
 
 // waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A
-// person who wants the list does not wait because of a query for the watched jobs alone.
+// user who wants the list does not wait because of a query for the watched jobs alone.
 func (p *poll) waitQueryMin(ctx context.Context, jobs scope) error {
 	p.mu.Lock()
 	last := p.lastQuery
@@ -125,7 +125,7 @@ func (p *poll) beginQuery(jobs scope) (early bool) {
 	return early
 }
 
-// querySoon requests the next query as soon as Limits.QueryMin allows: a person acted, or
+// querySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
 // something is about to change.
 func (p *poll) querySoon() {
 	p.mu.Lock()

@@ -432,7 +432,7 @@ func TestEarlyQueryUnwatched(t *testing.T) {
 		p.add("900.srv", "notebook", "Q")
 		job := submit(t, w, "t")
 		time.Sleep(time.Second)
-		if _, err := w.Jobs(t.Context()); err != nil { // a person asks
+		if _, err := w.Jobs(t.Context()); err != nil { // the user asks
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second)

@@ -12,7 +12,7 @@ import (
 )
 
 // MissingOptions returns those of the required options that a submission would not have:
-// neither in its arguments nor in its script nor in the person's environment on the host.
+// neither in its arguments nor in its script nor in the user's environment on the host.
 // If that cannot be told, none is missing: the scheduler decides.
 func (b *Drafts) MissingOptions(ctx context.Context, s Submission, required []string) ([]string, error) {
 	if len(required) == 0 {

@@ -227,7 +227,7 @@ func TestMissingJob(t *testing.T) {
 				c.forget("7", tt.acct)
 				watch.QuerySoon()
 				time.Sleep(cmp.Or(tt.back, 30*time.Second))
-				for range 3 { // of a person who asks again and again
+				for range 3 { // of the user who asks again and again
 					watch.QuerySoon()
 					time.Sleep(5 * time.Second)
 				}

@@ -32,7 +32,7 @@ type Submission struct {
 	// Session is the name of the session, and Computer that of the computer that submits: see
 	// Watcher.Submitted.
 	Session, Computer string
-	// Awaited says that a person waits for the job: if it is watched, it is queried once after
+	// Awaited says that the user waits for the job: if it is watched, it is queried once after
 	// Limits.QueryAfterSubmit.
 	Awaited bool
 }

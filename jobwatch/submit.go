@@ -16,7 +16,7 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// DoubtError says that the result of a submission is unknown: the job may exist. A person
+// DoubtError says that the result of a submission is unknown: the job may exist. The user
 // must check before anything is submitted under another tag.
 type DoubtError struct {
 	Tag   string
@@ -38,7 +38,7 @@ const (
 
 // Submit submits a job, or finds the one that was submitted under the same tag. After
 // ErrLost, repeat the call with the same tag. A refusal is an *api.Error with
-// api.CodeSubmit; a new attempt needs a new tag. After a DoubtError, a person must decide.
+// api.CodeSubmit; a new attempt needs a new tag. After a DoubtError, the user must decide.
 func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := s.check(); err != nil {
 		return api.Job{}, api.Errorf(api.CodeSubmit, "%w", err)
@@ -85,7 +85,7 @@ func (u *submitter) submit(ctx context.Context, scheduler sched.Scheduler, s Sub
 }
 
 // runSubmit runs the submit script until the scheduler's answer is on the host's disk. It
-// returns the answer and a note for the person. Only the script itself can say that nothing was submitted:
+// returns the answer and a note for the user. Only the script itself can say that nothing was submitted:
 // whoever ended it before that may have left its submit command running.
 func (u *submitter) runSubmit(ctx context.Context, scheduler sched.Scheduler, s Submission) (remote.Result, string, error) {
 	mark := remote.NewMark()

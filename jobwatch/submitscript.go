@@ -32,7 +32,7 @@ const (
 // scheduler is queried for the tag. If the submit command could not reach the server, its process
 // removes the lock: another call submits.
 //
-// The folder above may be writable for others, so the folder must belong to the person, and if it is
+// The folder above may be writable for others, so the folder must belong to the user, and if it is
 // a link, that too: another's could be changed between the checks and the submission.
 //
 // Old folders are removed: those of submissions after 30 days, and those of jobs that were
@@ -40,7 +40,7 @@ const (
 // job itself is a process, which may be quiet for longer: its folders stay while a process of
 // that number runs on this node, or if it was started on another.
 //
-// Variables have our prefix, because the job would inherit one that the person exports
+// Variables have our prefix, because the job would inherit one that the user exports
 // under the same name. The script waits for the answer for most of a command's time limit.
 func submitScript(sh *remote.Shell, kind *sched.Kind, s Submission, mark string) string {
 	wait := sh.Limit * 6 / 10

@@ -12,7 +12,7 @@ import (
 // unsupportedKind is a scheduler that is recognized by its programs and cannot be used yet.
 type unsupportedKind struct {
 	name, title string
-	program     string // the one that a person knows
+	program     string // the one that the user knows
 	installed   string // as in Kind
 }
 

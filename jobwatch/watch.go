@@ -150,7 +150,7 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 // is saved and published.
 const seenEvery = 5 * time.Minute
 
-// releaseWords are the end of the hint of a job whose hold a person can release.
+// releaseWords are the end of the hint of a job whose hold the user can release.
 var releaseWords = regexp.MustCompile(`release it with (scontrol release|qrls)$`)
 
 // publishLocked delivers the job, without an answer of the scheduler, if it changed.

@@ -335,7 +335,7 @@ func TestObserve(t *testing.T) {
 		for _, state := range []api.JobState{api.JobRunning, api.JobTimeout} {
 			job.State = state
 			c.set(job)
-			if _, err := w.Jobs(t.Context()); err != nil { // a person asks
+			if _, err := w.Jobs(t.Context()); err != nil { // the user asks
 				t.Fatal(err)
 			}
 			if got := <-x.C(); got.State != state {

@@ -83,7 +83,7 @@ func (w *Watcher) Login(ctx context.Context) (string, error) {
 	return a.login, err
 }
 
-// Jobs returns the person's jobs that wait or run. The list is at most Limits.QueryMin old.
+// Jobs returns the user's jobs that wait or run. The list is at most Limits.QueryMin old.
 func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 	jobs, _, err := w.listed(ctx)
 	return jobs, err
@@ -100,7 +100,7 @@ func (w *Watcher) listed(ctx context.Context) (jobs []api.Job, asked time.Time, 
 	return jobs, asked, nil
 }
 
-// JobsAtOnce is Jobs for a person who has cancelled a job, and does not wait until the scheduler may
+// JobsAtOnce is Jobs for the user who has cancelled a job, and does not wait until the scheduler may
 // be asked again: the jobs are then those of the last answer, with that one as completing, and at is
 // when the answer was requested.
 func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time, err error) {
@@ -147,7 +147,7 @@ func (w *Watcher) Watch(id string) *Watch { return w.poll.watch(id) }
 // queried for another reason.
 func (w *Watcher) Observe(id string) *Watch { return w.poll.observe(id) }
 
-// MaxDetails is how many Detail calls one command of a person may make, at most limit.
+// MaxDetails is how many Detail calls one command of the user may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
 	if s, err := w.host.scheduler(ctx); err == nil && s.Kind().ShortList {
 		return min(limit, w.host.limits.Connections)
@@ -173,7 +173,7 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 	return w.poll.markCancelled(job)[0], err == nil, err
 }
 
-// Recent returns the person's jobs that ended within the last day, oldest first, if the
+// Recent returns the user's jobs that ended within the last day, oldest first, if the
 // host remembers them: Slurm without accounting only knows the last minutes.
 func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
 	s, unlock, err := w.host.acquire(ctx)
@@ -224,7 +224,7 @@ func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) er
 	return nil
 }
 
-// extendError keeps the scheduler's message and adds what a person can do.
+// extendError keeps the scheduler's message and adds what the user can do.
 func extendError(id string, err error) error {
 	if errors.Is(err, remote.ErrNoAnswer) {
 		return err

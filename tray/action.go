@@ -148,7 +148,7 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 	return nil
 }
 
-// openPage opens a page. A notification has what a person needs to know besides.
+// openPage opens a page. A notification has what the user needs to know besides.
 func (c *controller) openPage(ctx context.Context, p action.Page) error {
 	text, err := c.desk.OpenPage(ctx, c.Agent, p)
 	if text != "" {

@@ -176,7 +176,7 @@ func (c *controller) redraw(now time.Time) {
 }
 
 // announceChanges shows what is new in the status. The page of a session that was just
-// started from the menu opens automatically: a person waits for it.
+// started from the menu opens automatically: the user waits for it.
 func (c *controller) announceChanges(ctx context.Context, now time.Time) {
 	if !c.view.Reached {
 		return

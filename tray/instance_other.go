@@ -15,7 +15,7 @@ import (
 )
 
 // instance is this tray as the only one on its desktop: it holds a lock in the
-// person's temporary folder. The desktop always has a panel, and ends us with itself.
+// user's temporary folder. The desktop always has a panel, and ends us with itself.
 type instance struct{ lock *flock.Flock }
 
 // acquireInstance returns nil if another tray of that home runs.

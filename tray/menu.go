@@ -103,7 +103,7 @@ func section(id string, items []menuItem) []menuItem {
 	return append([]menuItem{separator(id)}, items...)
 }
 
-// firstItems are what a person most likely wants to do now.
+// firstItems are what the user most likely wants to do now.
 func firstItems(v view) []menuItem {
 	if !v.Reached {
 		return []menuItem{entry(verbStartAgent, "", "Start tunctl", true)}
@@ -176,7 +176,7 @@ func resumeItems(v view) []menuItem {
 	return []menuItem{atTop(verbReconnect, v.Status.Sessions[i].Name, api.MenuReconnect+show.BriefCause("the agent crashed several times"))}
 }
 
-// isPaused reports whether the agent restores nothing until a person acts.
+// isPaused reports whether the agent restores nothing until the user acts.
 func isPaused(v view) bool { return v.Status.Agent != nil && v.Status.Agent.Paused != nil }
 
 // troubleItems are the sessions that failed. In a pause they have one cause, which
@@ -404,7 +404,7 @@ func quitTitle(v view) string {
 	return fmt.Sprintf("Quit (%d sessions stay connected)", len(up))
 }
 
-// priority has the states by how much they matter to a person, the least first.
+// priority has the states by how much they matter to the user, the least first.
 var priority = []api.SessionState{
 	api.SessionDown, api.SessionEnded, api.SessionQueued, api.SessionConnecting, api.SessionSubmitting, api.SessionStarting,
 	api.SessionReady, api.SessionReconnecting, api.SessionFailed, api.SessionNeedsLogin,
@@ -417,7 +417,7 @@ func mostImportant(sessions []api.Session) api.Session {
 	})
 }
 
-// iconFor picks the icon: first for what needs a person, then for what is ready, then
+// iconFor picks the icon: first for what needs the user, then for what is ready, then
 // for what is in progress.
 func iconFor(v view) iconKind {
 	if !v.Reached {

@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	// watchedFor is how long a person is assumed to watch a session that they started:
+	// watchedFor is how long the user is assumed to watch a session that they started:
 	// what happens meanwhile needs no notification.
 	watchedFor = 15 * time.Second
 	// autoOpenWithin is how long after a start from the menu the page opens automatically.
@@ -44,7 +44,7 @@ type notification struct {
 	job         string    // the job that this is about
 	idle        bool      // until the job is used again
 	name        string    // the session or host that this is about
-	verbs       []string  // what a person can do about it, the most likely first
+	verbs       []string  // what the user can do about it, the most likely first
 	instead     string    // the same in words, with where else it can be done
 }
 
@@ -150,7 +150,7 @@ func hostIs(st api.Status, host string, state api.HostState) bool {
 	return slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == state })
 }
 
-// update returns what is new about a session. A link that a person has cut does not count.
+// update returns what is new about a session. A link that the user has cut does not count.
 func (t *trackedSession) update(s api.Session, requested time.Time, cut bool, now time.Time) []notification {
 	before := t.state
 	t.state = s.State

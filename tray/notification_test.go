@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/words"
 )
 
-// told are all kinds of notifications, as a person gets to see them.
+// told are all kinds of notifications, as the user gets to see them.
 func told() map[string]notification {
 	first := func(st api.Status, before api.SessionState) notification {
 		h := newTracker()

@@ -23,7 +23,7 @@ type notifier interface {
 // request has the notifier show or withdraw a notification.
 type request func(ctx context.Context) error
 
-// announce shows a notification, with buttons for what a person can do about it.
+// announce shows a notification, with buttons for what the user can do about it.
 func (c *controller) announce(n notification) {
 	// Few desktops show buttons at once, and some show none: the body says what to do, too.
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: strings.TrimSpace(n.body + " " + n.instead), Urgent: n.urgent}

@@ -17,7 +17,7 @@ import (
 // Available returns why this build cannot show the icon: it can.
 func Available() error { return nil }
 
-// Run shows the tray until ctx ends, a person quits it, or the desktop ends.
+// Run shows the tray until ctx ends, the user quits it, or the desktop ends.
 // Call it on the main goroutine, since macOS draws nowhere else, and once in a process,
 // since the library has one icon. If another tray already runs on this desktop,
 // Run reports that with Tell and returns nil.

@@ -20,7 +20,7 @@ type openPrompt struct {
 	ctx    context.Context // ends when the agent no longer asks
 	cancel context.CancelFunc
 	hide   context.CancelFunc // closes the dialog
-	// refused says that the person declined to answer.
+	// refused says that the user declined to answer.
 	refused atomic.Bool
 }
 
@@ -134,7 +134,7 @@ func noWindow(err error) string {
 	return noteBody("no window could be opened to ask you: " + err.Error())
 }
 
-// offerPage opens the page of a login, if it may be opened and the person agrees, or shows
+// offerPage opens the page of a login, if it may be opened and the user agrees, or shows
 // the address for copying. The question follows in any case.
 func (c *controller) offerPage(ctx context.Context, q *openPrompt) {
 	p := q.prompt
@@ -164,7 +164,7 @@ func serverText(p api.Prompt) string {
 	return text
 }
 
-// promptClosed closes a dialog that is no longer needed. A person who declined to
+// promptClosed closes a dialog that is no longer needed. The user who declined to
 // answer, or was asked in a terminal, knows what follows from that.
 func (c *controller) promptClosed(p api.Prompt, now time.Time) {
 	q, ours := c.prompts[p.ID]

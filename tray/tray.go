@@ -52,7 +52,7 @@ type Options struct {
 	Tell       func(message string)   // shows a message to whoever started us
 	Log        *slog.Logger
 
-	desk *desk // nil: the person's own
+	desk *desk // nil: the user's own
 }
 
 // desk is what the tray has the desktop do.

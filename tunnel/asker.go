@@ -28,14 +28,14 @@ func (a *asker) Warn(text string) {
 	a.host.warnLocked(text)
 }
 
-// awaitPerson gives the login a person's time from now on: the server may have asked them
+// awaitPerson gives the login the user's time from now on: the server may have asked them
 // by other means, such as a push to a phone, or a key may need a touch.
 func (a *asker) awaitPerson() { a.timeout.restart(true, a.host.pool.o.Limits.PromptTimeout) }
 
 // awaitHost gives the login the host's time from now on.
 func (a *asker) awaitHost() { a.timeout.restart(false, a.host.pool.o.Limits.HandshakeTimeout) }
 
-// unconfirmed is the error of a login that a person did not confirm in their time.
+// unconfirmed is the error of a login that the user did not confirm in their time.
 func (a *asker) unconfirmed(cause error) *api.Error {
 	return needsUser(a.host.name, "the login was not confirmed within "+api.DurationText(a.host.pool.o.Limits.PromptTimeout), cause)
 }
@@ -55,7 +55,7 @@ func (a *asker) cutOff(cause error) *api.Error {
 	return needsUser(a.host.name, "the server closed the connection before the login was complete", cause)
 }
 
-// Prompt asks the person who waits for this try. The handshake's timeout pauses
+// Prompt asks the user who waits for this try. The handshake's timeout pauses
 // meanwhile. An error ends the try.
 func (a *asker) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	p.Host = a.host.name
@@ -94,7 +94,7 @@ func (a *asker) Prompt(ctx context.Context, p api.Prompt) (api.Answer, error) {
 }
 
 // promptClients asks through the client that caused the try. If that has left, or its
-// person cancels, the next client that asked for the host is used.
+// user cancels, the next client that asked for the host is used.
 func (a *asker) promptClients(ctx context.Context, p api.Prompt) (api.Answer, error) {
 	for {
 		p.Client = a.client
@@ -109,7 +109,7 @@ func (a *asker) promptClients(ctx context.Context, p api.Prompt) (api.Answer, er
 	}
 }
 
-// promptTexts say what a question is for, and that a person did not answer it, without its
+// promptTexts say what a question is for, and that the user did not answer it, without its
 // text: that may have a device code, and causes are logged and shown to assistants.
 var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
 	api.PromptPassword:   {"for a password", "no password was entered"},
@@ -120,7 +120,7 @@ var promptTexts = map[api.PromptKind]struct{ wanted, unanswered string }{
 	api.PromptQuestion:   {"for a code or another answer", "the question was not answered"},
 }
 
-// deny stops the try: only a person can continue.
+// deny stops the try: only the user can continue.
 func (a *asker) deny(why string, cause error) *api.Error {
 	if a.denied == nil {
 		a.denied = needsUser(a.host.name, why, cause)
@@ -128,7 +128,7 @@ func (a *asker) deny(why string, cause error) *api.Error {
 	return a.denied
 }
 
-// confirmBan asks the person before a try that may prolong a suspected ban.
+// confirmBan asks the user before a try that may prolong a suspected ban.
 func (a *asker) confirmBan(ctx context.Context) error {
 	answer, err := a.Prompt(ctx, api.Prompt{
 		Kind: api.PromptConfirm, Echo: true,
@@ -143,14 +143,14 @@ func (a *asker) confirmBan(ctx context.Context) error {
 	return nil
 }
 
-// timeout calls a function when something takes too long. It pauses while a person
+// timeout calls a function when something takes too long. It pauses while the user
 // answers in tunctl. It works where deadlines do not: a connection through a jump host has none,
 // and x/crypto's Timeout covers only the TCP connect (golang/go#51926).
 type timeout struct {
 	mu        sync.Mutex
 	timer     *time.Timer
 	due       time.Time
-	person    bool // the limit is a person's, not the host's
+	person    bool // the limit is the user's, not the host's
 	isExpired bool
 }
 
@@ -165,7 +165,7 @@ func newTimeout(limit time.Duration, onExpire func()) *timeout {
 	return t
 }
 
-// restart starts a new limit, of a person or of the host, unless the old one is reached or
+// restart starts a new limit, of the user or of the host, unless the old one is reached or
 // paused.
 func (t *timeout) restart(person bool, limit time.Duration) {
 	t.mu.Lock()
@@ -189,7 +189,7 @@ func (t *timeout) shorten(limit time.Duration) {
 	}
 }
 
-// resume ends a pause with a limit for a person: an answer may lead to another question,
+// resume ends a pause with a limit for the user: an answer may lead to another question,
 // outside tunctl.
 func (t *timeout) resume(limit time.Duration) {
 	t.mu.Lock()
@@ -206,7 +206,7 @@ func (t *timeout) stop() {
 	t.timer.Stop()
 }
 
-// expired reports whether the limit was reached, and whether it was a person's.
+// expired reports whether the limit was reached, and whether it was the user's.
 func (t *timeout) expired() (expired, person bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ type attempt struct {
 	pool   *Pool
 	log    *slog.Logger
 	ask    asker
-	banned bool // a ban is suspected: ask the person first
+	banned bool // a ban is suspected: ask the user first
 	waited bool // somebody waits for the host, who cannot be asked
 
 	began      time.Time
@@ -28,7 +28,7 @@ type attempt struct {
 	identity string // of the connection that the settings lead to
 	wire     *wire
 	loginAt  time.Time // when the server first saw a login
-	answered bool      // a person answered questions of the ssh program
+	answered bool      // the user answered questions of the ssh program
 	whySSH   string    // why the ssh program logs in, where the config does not say so
 }
 
@@ -80,7 +80,7 @@ func (t *attempt) resolve(ctx context.Context) (err error) {
 }
 
 // runBeforeLogin runs the config's before_login command, such as one that fetches a
-// certificate. It runs only while a person waits: it may open a browser or need a touch.
+// certificate. It runs only while the user waits: it may open a browser or need a touch.
 func (t *attempt) runBeforeLogin(ctx context.Context) error {
 	line := t.settings.BeforeLogin
 	if line == "" || !t.ask.attended {

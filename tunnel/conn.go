@@ -56,7 +56,7 @@ type conn struct {
 	loginNode string
 	rtt       time.Duration
 	stalled   time.Time // since when it does not respond; zero: it does
-	kept      bool      // although it does not respond: a new login would need a person
+	kept      bool      // although it does not respond: a new login would need the user
 	why       error     // why it ended
 	closing   bool
 	standing  standing

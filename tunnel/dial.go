@@ -167,7 +167,7 @@ func unreachableError(s *sshconfig.Settings, err error, limit time.Duration) *ap
 	return e
 }
 
-// Spelling is what is known about a host's name as a person wrote it.
+// Spelling is what is known about a host's name as the user wrote it.
 type Spelling struct {
 	Written bool   // the name is in the config or the ssh config, or was logged in to before
 	Meant   string // the name that was probably meant; "": none is similar

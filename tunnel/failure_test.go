@@ -24,7 +24,7 @@ func TestFailure(t *testing.T) {
 			failure.Passing:    api.HostWaiting,
 			failure.ClosedPort: api.HostWaiting,
 			failure.Banned:     api.HostWaiting, // for logins of others
-			failure.Refused:    api.HostBlocked, // in front of a person, at once
+			failure.Refused:    api.HostBlocked, // in front of the user, at once
 			failure.NeedsUser:  api.HostNeedsLogin,
 			failure.Permanent:  api.HostBlocked,
 		} {
@@ -117,7 +117,7 @@ func TestLoginClass(t *testing.T) {
 	}
 }
 
-// loginClass logs in on a route without a person, and returns how that failed.
+// loginClass logs in on a route without the user, and returns how that failed.
 func loginClass(t *testing.T, b *bench, route string) (failure.Class, error) {
 	t.Helper()
 	if route == "hop" {

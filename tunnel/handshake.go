@@ -86,7 +86,7 @@ func (t *attempt) handshake(ctx context.Context, raw net.Conn) (*conn, error) {
 // bannerLimit bounds the wait for the server's first line. A ProxyCommand usually logs
 // in to another host before it can forward one. While somebody waits, the connection
 // that the server's system has accepted is kept: connections that are opened and closed
-// again look like a scan. A person's action or a new network shortens that wait.
+// again look like a scan. The user's action or a new network shortens that wait.
 func (t *attempt) bannerLimit() time.Duration {
 	limits := &t.pool.o.Limits
 	switch {
@@ -156,7 +156,7 @@ func (t *attempt) config(ctx context.Context, keys *hostkey.Checker, login *logi
 				t.ask.denied = asError(err)
 				return err
 			}
-			t.ask.awaitHost() // also after a person accepted the key
+			t.ask.awaitHost() // also after the user accepted the key
 			t.loginBegins(time.Now())
 			t.step("logging in as " + t.settings.User)
 			return nil

@@ -194,7 +194,7 @@ func (n *Hop) closeLocked() {
 	n.old = nil
 }
 
-// connect logs in to the node with the person's keys. It asks nobody.
+// connect logs in to the node with the user's keys. It asks nobody.
 func (n *Hop) connect(ctx context.Context) (*conn, error) {
 	t := newAttempt(n.host)
 	preparing, done := context.WithTimeout(ctx, 2*n.login.pool.o.Limits.NodeDial)
@@ -224,7 +224,7 @@ func (n *Hop) connect(ctx context.Context) (*conn, error) {
 	return nil, n.Failure(t.classOf(err).Wrap(err))
 }
 
-// settings are the person's for the node, with the user and the keys of the login to the
+// settings are the user's for the node, with the user and the keys of the login to the
 // host. The returned file has the node's host keys as the cluster knows them; the caller
 // removes it.
 func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string, err error) {
@@ -247,7 +247,7 @@ func (n *Hop) settings(ctx context.Context, s *sshconfig.Settings) (known string
 	known = n.clusterKeys(ctx)
 	s.GlobalKnownHosts = slices.Concat(union(s.UserKnownHosts, own.UserKnownHosts), s.GlobalKnownHosts, []string{known})
 	s.UserKnownHosts = nil
-	// A key that neither the person nor the cluster knows is accepted and not saved: nodes
+	// A key that neither the user nor the cluster knows is accepted and not saved: nodes
 	// are reinstalled often. The connection starts at a host whose key was checked, sends
 	// no password, and trusts the cluster's network no more than plain HTTP to the node
 	// does, which is the usual case.

@@ -51,10 +51,10 @@ func newHost(p *Pool, name, behind string) *Host {
 	return h
 }
 
-// Up says that a person wants the host now. It is tried at once, and may ask questions.
+// Up says that the user wants the host now. It is tried at once, and may ask questions.
 func (h *Host) Up() { h.UpFor("") }
 
-// UpFor is Up for a person at a client, which receives the questions of the login.
+// UpFor is Up for the user at a client, which receives the questions of the login.
 func (h *Host) UpFor(client string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +62,7 @@ func (h *Host) UpFor(client string) {
 	h.attendLocked(client)
 }
 
-// attendLocked clears everything that delays a try, because a person waits for one.
+// attendLocked clears everything that delays a try, because the user waits for one.
 func (h *Host) attendLocked(client string) {
 	f := &h.facts
 	f.wanted, f.client, f.failure = true, client, nil
@@ -75,7 +75,7 @@ func (h *Host) attendLocked(client string) {
 	h.wake()
 }
 
-// Want says that the host is wanted though no person may be present: it is logged in to
+// Want says that the host is wanted though no user may be present: it is logged in to
 // only if that needs nobody; otherwise its state is needs-login.
 func (h *Host) Want() {
 	h.mu.Lock()
@@ -226,11 +226,11 @@ func (h *Host) Changed() <-chan struct{} {
 	return h.changed
 }
 
-// triesBeforeUnreachable is how many failed tries Await bears while a person waits.
+// triesBeforeUnreachable is how many failed tries Await bears while the user waits.
 const triesBeforeUnreachable = 2
 
 // Await returns nil once the host is connected. It returns an *api.Error when only a
-// person can change that or, while a person waits, after the first failed tries. Other
+// user can change that or, while the user waits, after the first failed tries. Other
 // temporary failures do not end it: it waits until ctx ends.
 func (h *Host) Await(ctx context.Context) error {
 	return h.await(ctx, nil)
@@ -327,7 +327,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 }
 
 // OpenChannel opens a channel of any kind (RFC 4254, section 5.1) on the live
-// connection, for a person's shell or copy that shares it. A "session" waits for one of
+// connection, for the user's shell or copy that shares it. A "session" waits for one of
 // the sessions that the host allows. The caller closes the channel and reads its
 // requests. An *ssh.OpenChannelError is the host's own refusal.
 func (h *Host) OpenChannel(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {

@@ -46,7 +46,7 @@ func mustConnect(t testing.TB, h *Host) {
 	}
 }
 
-// mustUp connects to a host that a person wants.
+// mustUp connects to a host that the user wants.
 func mustUp(t testing.TB, h *Host) {
 	t.Helper()
 	h.Up()

@@ -22,7 +22,7 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// editable is a bench whose hosts lead where their names are pointed, as by a person
+// editable is a bench whose hosts lead where their names are pointed, as by the user
 // who edits the ssh_config.
 type editable struct {
 	*bench
@@ -105,7 +105,7 @@ func TestSharing(t *testing.T) {
 				synctest.Wait()
 				time.Sleep(time.Hour) // a stable connection is made again at once
 				e.point("work", sshconfig.Settings{Hostname: "two"})
-				e.memory.Remember("work", func(k *api.Known) { k.Accounts = append(k.Accounts, "alice@two:22") }) // else a person would be needed
+				e.memory.Remember("work", func(k *api.Known) { k.Accounts = append(k.Accounts, "alice@two:22") }) // else the user would be needed
 				e.servers["one"].Drop()
 				synctest.Wait()
 				mustConnect(t, cluster)

@@ -106,7 +106,7 @@ func (k *keepalive) keep(ctx context.Context) {
 	}
 }
 
-// checkNetwork is called after a network change, and when a person asks for a host that does
+// checkNetwork is called after a network change, and when the user asks for a host that does
 // not respond: a login may then ask them at once. A connection whose address is gone
 // cannot reply: it is not asked, so that TCP need not wait before it sends again.
 func (k *keepalive) checkNetwork() {
@@ -124,7 +124,7 @@ func (k *keepalive) checkNetwork() {
 }
 
 // restoredSilently reports whether the connection, and all that go through it, can be
-// restored without a person.
+// restored without the user.
 func (h *Host) restoredSilently() bool {
 	if !h.pool.o.Memory.Known(h.name).Silent {
 		return false
@@ -137,7 +137,7 @@ func (h *Host) restoredSilently() bool {
 	return true
 }
 
-// attended reports whether a person may be asked now.
+// attended reports whether the user may be asked now.
 func (h *Host) attended() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -385,7 +385,7 @@ const (
 
 // stall finds out that a connection does not respond, while a client or a keepalive
 // waits for a reply. It does not run otherwise. It does not close the connection: what
-// TCP survives must not cost a person a login.
+// TCP survives must not cost the user a login.
 type stall struct {
 	timer *time.Timer // runs while a reply is due
 	due   bool
@@ -483,7 +483,7 @@ func (k *keepalive) replyDue(now time.Time) bool {
 }
 
 // showStall shows whether the connection responds. One that does not, and can be restored
-// without a person, is set aside once a new login is due.
+// without the user, is set aside once a new login is due.
 func (k *keepalive) showStall(now time.Time) {
 	h, c := k.host, k.c
 	since := k.checkStall(now)

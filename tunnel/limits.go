@@ -7,12 +7,12 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// Limits are the waits and counts that keep the load on a login node low and a person
+// Limits are the waits and counts that keep the load on a login node low and the user
 // from being locked out. Every field but SitePause must be positive.
 //
 // What may take how long depends on who is waited for. A network that was gone is given
 // all the time that TCP has: what does not respond is told soon and given up late. A host
-// is given what a busy one takes, and spared. A person is given minutes.
+// is given what a busy one takes, and spared. The user is given minutes.
 type Limits struct {
 	// Limits are those of the rules by which a host is tried again and logged in to.
 	retry.Limits
@@ -24,7 +24,7 @@ type Limits struct {
 	// BannerTimeout bounds the wait for the server's first line. An open port that sends
 	// nothing is a captive portal or a VPN that is down.
 	BannerTimeout time.Duration
-	// WaitedBanner is BannerTimeout while a person waits: the connection is used as soon as
+	// WaitedBanner is BannerTimeout while the user waits: the connection is used as soon as
 	// the server responds.
 	WaitedBanner time.Duration
 	// KeepaliveEvery is the silence after which a keepalive is sent, and KeepaliveMax how
@@ -48,7 +48,7 @@ type Limits struct {
 
 	// For the host: how long it may take, and what it is spared.
 
-	// HandshakeTimeout bounds key exchange and login, less the time a person takes
+	// HandshakeTimeout bounds key exchange and login, less the time the user takes
 	// to answer.
 	HandshakeTimeout time.Duration
 	// ProbeAfter is how long a client's bytes may stay unanswered before a keepalive is
@@ -73,11 +73,11 @@ type Limits struct {
 	// StepIdle is how long a job step is kept after its last channel.
 	StepIdle time.Duration
 
-	// For a person, and this computer.
+	// For the user, and this computer.
 
-	// PromptTimeout bounds how long a person may take to answer one question.
+	// PromptTimeout bounds how long the user may take to answer one question.
 	PromptTimeout time.Duration
-	// WakeGrace is ProbeTimeout for a connection that only a person can restore, before they
+	// WakeGrace is ProbeTimeout for a connection that only the user can restore, before they
 	// are asked to log in, unless they want the host just then.
 	WakeGrace time.Duration
 	// SettingsTimeout bounds one run of `ssh -G`, which runs Match exec commands.

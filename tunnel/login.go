@@ -47,7 +47,7 @@ type login struct {
 	typed       bool         // the method under way asked for an answer
 	asked       int          // questions since the last failed method
 	retry       string       // shown with the next question: the last answer was wrong
-	tooLate     bool         // the server hung up before the person answered a question
+	tooLate     bool         // the server hung up before the user answered a question
 	hungUp      bool         // the server closed the connection
 	lost        error        // how the link that carries the login failed; nil: it works
 	codes       bool         // the server asked for something other than the password
@@ -113,7 +113,7 @@ func (l *login) noteResult(c *ssh.ClientAuthContext) {
 	}
 }
 
-// order is the methods in the person's order of preference.
+// order is the methods in the user's order of preference.
 func (l *login) order() []string {
 	order := []string{methodKey, methodInteractive, methodPassword}
 	if len(l.s.PreferredAuthentications) > 0 {
@@ -123,7 +123,7 @@ func (l *login) order() []string {
 	return slices.DeleteFunc(order, func(m string) bool { return !enabled[m] })
 }
 
-// method returns a method to try now, or nil when it is used up. Without a person and
+// method returns a method to try now, or nil when it is used up. Without the user and
 // without a saved password only keys are tried: even starting keyboard-interactive can
 // push a request to somebody's phone.
 func (l *login) method(name string, stage int) ssh.AuthMethod {
@@ -157,7 +157,7 @@ func (l *login) nextKey(stage int) ssh.AuthMethod {
 	return ssh.PublicKeys(key)
 }
 
-// mayRetry bounds how often a person may mistype. Both methods usually ask for the same
+// mayRetry bounds how often the user may mistype. Both methods usually ask for the same
 // password, so they share the count. A round that failed without an answer, such as a
 // push that was not confirmed, is not repeated.
 func (l *login) mayRetry(name string) bool {
@@ -167,12 +167,12 @@ func (l *login) mayRetry(name string) bool {
 	return l.triesLeft() > 0
 }
 
-// triesLeft is how often a person may still answer.
+// triesLeft is how often the user may still answer.
 func (l *login) triesLeft() int {
 	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
 }
 
-// prompt asks the person. The first question after a wrong answer says so.
+// prompt asks the user. The first question after a wrong answer says so.
 func (l *login) prompt(p api.Prompt) (api.Answer, error) {
 	p.Retry, l.retry = l.retry, ""
 	l.page.withdraw()
@@ -190,7 +190,7 @@ func (l *login) password() (string, error) {
 }
 
 // challenge answers one round of keyboard-interactive (RFC 4256). Every question goes to
-// the person; only the account's password may be a saved one.
+// the user; only the account's password may be a saved one.
 func (l *login) challenge(name, instruction string, questions []string, echos []bool) ([]string, error) {
 	l.page.withdraw()
 	about := api.NewRemoteText(strings.TrimSpace(name) + "\n" + instruction)
@@ -225,7 +225,7 @@ func (l *login) answer(p api.Prompt) (string, error) {
 }
 
 // secret answers a question for the account's password: with the saved one if it is the
-// login's first question, otherwise by asking the person. It never sends the saved one
+// login's first question, otherwise by asking the user. It never sends the saved one
 // twice: a second question in a row wants something else.
 func (l *login) secret(p api.Prompt) (string, error) {
 	l.typed = true
@@ -255,7 +255,7 @@ func (l *login) failedAnswers() {
 	l.asked = 0
 }
 
-// keepPassword saves the password that the host has accepted, if the person chose so.
+// keepPassword saves the password that the host has accepted, if the user chose so.
 func (l *login) keepPassword() {
 	if err := l.saved.Keep(l.ctx); err != nil {
 		l.try.ask.Warn(fmt.Sprintf("the password was not saved: %v", err))
@@ -320,7 +320,7 @@ func methodsText(methods []string) string {
 	return strings.Join(list, " or ")
 }
 
-// silent reports whether the same login would succeed without a person.
+// silent reports whether the same login would succeed without the user.
 func (l *login) silent() bool {
 	return (!l.interacted || l.asked == 1 && l.saved.IsKept()) && !l.keys.Touched && !l.page.shown
 }
@@ -374,7 +374,7 @@ func (l *login) triedNothing() bool {
 	return !l.interacted && !l.keys.HasSigned() && l.tried[methodKey] <= 1
 }
 
-// needsPerson reports whether the same login would need the person again.
+// needsPerson reports whether the same login would need the user again.
 func (l *login) needsPerson() bool {
 	return l.tooLate || l.keys.TooLate || l.keys.Touched || l.interacted && l.try.ask.attended
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	// pageDelay is how long the server keeps a login waiting, after it sent a link, before
-	// the person is asked to open it. bannerDelay is for banners, whose links are mostly to
+	// the user is asked to open it. bannerDelay is for banners, whose links are mostly to
 	// terms of use, while the login is only slow.
 	pageDelay   = 2 * time.Second
 	bannerDelay = 10 * time.Second
@@ -86,13 +86,13 @@ func loginPages(h *Host) []string {
 type loginPagePrompt struct {
 	notice string        // the server's texts with links, for the next question
 	links  []string      // in them
-	delay  time.Duration // until the person is asked; 0: never
-	shown  bool          // a person was asked
+	delay  time.Duration // until the user is asked; 0: never
+	shown  bool          // the user was asked
 	end    func()        // withdraws the question; nil: there is none
 }
 
 // noteLinks remembers a text of the server, if it has links, and awaits their use. Without a
-// person, a banner stops a login only if its link is to a login page. A server may send any
+// user, a banner stops a login only if its link is to a login page. A server may send any
 // number of banners; only the first links count.
 func (l *login) noteLinks(text string, banner bool) {
 	links := linksIn(text)
@@ -112,7 +112,7 @@ func (l *login) noteLinks(text string, banner bool) {
 	l.awaitPage()
 }
 
-// awaitPage asks the person to open the page that the server sent a link to, if the server
+// awaitPage asks the user to open the page that the server sent a link to, if the server
 // keeps the login waiting. The next step of the login withdraws the question.
 func (l *login) awaitPage() {
 	p := &l.page

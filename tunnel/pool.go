@@ -18,7 +18,7 @@ import (
 
 // Options configure a Pool. Only SSHConfig, Askpass, Target, Preset and Network may be zero.
 type Options struct {
-	SSHConfig string // the ssh_config to read, as ssh -F; "" = the person's own; see Reload
+	SSHConfig string // the ssh_config to read, as ssh -F; "" = the user's own; see Reload
 	Prompter  Prompter
 	Memory    Memory
 	Passwords userkeys.Passwords

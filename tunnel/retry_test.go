@@ -337,7 +337,7 @@ func TestRetry(t *testing.T) {
 	}))
 }
 
-// haveWaiter has somebody wait for a host until a test ends: after one act of a person, or
+// haveWaiter has somebody wait for a host until a test ends: after one act of the user, or
 // with many.
 func haveWaiter(t *testing.T, h *Host, active bool) {
 	t.Helper()
@@ -526,7 +526,7 @@ func TestRestart(t *testing.T) {
 			k.Logins = api.Logins{BannedUntil: time.Now().Add(time.Hour), Why: "the port is closed"}
 		})
 		refuse(s)
-		b.person.answers = []string{"yes"} // a person tries it nevertheless
+		b.person.answers = []string{"yes"} // the user tries it nevertheless
 		h := b.begin(t, "login")
 		_ = h.Await(t.Context())
 		said := h.Status().Cause

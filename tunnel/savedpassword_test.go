@@ -62,7 +62,7 @@ func (b *box) Refused(string) api.Keep {
 
 const boxedAccount = "alice@login:22"
 
-// boxed is a bench with a host "login" and a place for passwords; the person wants
+// boxed is a bench with a host "login" and a place for passwords; the user wants
 // each of their passwords kept.
 func boxed(t *testing.T, s *sshtest.Server, kept string, answers ...string) (*bench, *Host, *box) {
 	t.Helper()

@@ -241,7 +241,7 @@ func (h *Host) stopServing() {
 }
 
 // Waiting says that somebody waits for the host: a client that is held, an open waiting
-// page, a command that shows it. With person set it is an act of a person, and not only
+// page, a command that shows it. With user set it is an act of the user, and not only
 // a program that does not give up. Until some time after both (Limits.WatchedFor), a dial
 // that nobody answers is repeated sooner than usual. It causes no login that would not
 // happen anyway.

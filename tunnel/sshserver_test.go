@@ -22,7 +22,7 @@ import (
 	"tunctl/tunnel/userkeys"
 )
 
-// person answers prompts in turn; without an answer left there is nobody.
+// user answers prompts in turn; without an answer left there is nobody.
 type person struct {
 	mu      sync.Mutex
 	answers []string

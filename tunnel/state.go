@@ -17,14 +17,14 @@ import (
 // facts determine a host's state.
 type facts struct {
 	asked     bool           // Up or Want was called, and Down was not called since
-	wanted    bool           // by a person, the agent, or a host that jumps through it
+	wanted    bool           // by the user, the agent, or a host that jumps through it
 	live      *conn          // the connection; nil: none
 	trying    string         // what a try under way is doing; "" between tries
 	asking    api.PromptKind // the kind of question that the try waits for; "": none
 	links     []string       // the web addresses in the question
 	failure   *api.Error     // why the last try failed
 	loggingIn bool           // the try under way has begun to log in
-	client    string         // the client that the person last used
+	client    string         // the client that the user last used
 	tries     retry.Facts    // what they leave for the next one
 }
 

@@ -165,7 +165,7 @@ func (c *trafficConn) CloseWrite() error {
 	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// clientChannel is a channel of a person's shell or copy.
+// clientChannel is a channel of the user's shell or copy.
 type clientChannel struct {
 	ssh.Channel
 	*Traffic
@@ -174,7 +174,7 @@ type clientChannel struct {
 // Read reads what the program on the host prints.
 func (c *clientChannel) Read(p []byte) (int, error) { return c.read(c.Channel, p) }
 
-// Write sends what a person types, or a copy.
+// Write sends what the user types, or a copy.
 func (c *clientChannel) Write(p []byte) (int, error) { return c.write(c.Channel, p) }
 
 // Close implements ssh.Channel.

@@ -81,7 +81,7 @@ func realSSH(t *testing.T) string {
 	return testprogram.Need(t, "ssh")
 }
 
-// awaitHost is how a person's login to a host ends.
+// awaitHost is how the user's login to a host ends.
 func (l *laptop) awaitHost(t *testing.T, name string) (*Host, error) {
 	t.Helper()
 	h := l.Host(name)

@@ -8,11 +8,11 @@
 // [Link], and tunnel/forward listens here.
 //
 // A [Pool] owns the hosts; a [Host] is a login node by its name. Getting a host dials
-// nothing: [Host.Up] says that a person wants it now, [Host.Want] that it is wanted
-// though no person may be present, [Host.Down] that it is not. One goroutine per host
-// acts on that. It respects limits that keep a person from being locked out ([Limits]).
+// nothing: [Host.Up] says that the user wants it now, [Host.Want] that it is wanted
+// though no user may be present, [Host.Down] that it is not. One goroutine per host
+// acts on that. It respects limits that keep the user from being locked out ([Limits]).
 //
-// Questions to a person go through a [Prompter]. What must outlive the process goes
+// Questions to the user go through a [Prompter]. What must outlive the process goes
 // through a [Memory]. The package knows nothing of jobs, of the config file or of the
 // agent's API; it uses the types of internal/api.
 package tunnel
@@ -28,7 +28,7 @@ import (
 // of few megabytes collects after every hundred of them.
 const GCPercent = 400
 
-// A Prompter asks a person, and calls asked once somebody sees the question. It returns
+// A Prompter asks the user, and calls asked once somebody sees the question. It returns
 // when there is an answer, when ctx ends, or, with an error that wraps failure.ErrNobody, when
 // nobody can be asked.
 type Prompter interface {

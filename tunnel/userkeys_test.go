@@ -19,7 +19,7 @@ import (
 )
 
 // refusingAgent lists its keys and signs with none of them, as one that is locked, or
-// whose person said no.
+// whose user said no.
 type refusingAgent struct{ agent.Agent }
 
 func (refusingAgent) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
@@ -215,7 +215,7 @@ func TestUserKeys(t *testing.T) {
 	})
 }
 
-// connectOnce connects, with a person there or by itself.
+// connectOnce connects, with the user there or by itself.
 func connectOnce(t *testing.T, b *bench, attended bool) error {
 	t.Helper()
 	if !attended {

@@ -159,7 +159,7 @@ func stopAgent(ctx context.Context, inv *invocation) error {
 	return err
 }
 
-// agentRestart restarts the agent, which logs in at once where that needs nobody: a person asked
+// agentRestart restarts the agent, which logs in at once where that needs nobody: the user asked
 // for the restart, so the last login may have been a moment ago.
 func agentRestart(ctx context.Context, inv *invocation) error {
 	st, err := inv.anyAgent().Status(ctx)

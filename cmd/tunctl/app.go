@@ -71,7 +71,7 @@ func freeMainThread(c *cli.Context) error {
 }
 
 // commands are all commands, in the chapters of `tunctl help all` and the man page: what a
-// person needs first comes first.
+// user needs first comes first.
 func commands(t *term.Terminal) []*cli.Command {
 	return slices.Concat(
 		chapter("Every day",

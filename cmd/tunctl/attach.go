@@ -148,7 +148,7 @@ func checkSave(p home.Paths, name string) error {
 	return setup.CheckSessionName(name)
 }
 
-// requestAttach has the agent attach, and the person, if there is one, choose where several
+// requestAttach has the agent attach, and the user, if there is one, choose where several
 // jobs may be meant.
 func requestAttach(ctx context.Context, inv *invocation, req api.AttachRequest) (api.UpResponse, error) {
 	for {

@@ -70,7 +70,7 @@ func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
 	return nil
 }
 
-// confirm asks the person at the terminal, if there is one, unless they are sure. Any
+// confirm asks the user at the terminal, if there is one, unless they are sure. Any
 // answer but yes, or a Ctrl-C, is an error that ends the program.
 func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) error {
 	if sure || !t.Interactive {

@@ -103,7 +103,7 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 }
 
 // ensureSSHConfig makes sure that ssh knows NAME.tun, which editors connect to. It changes the
-// person's ssh config only if they agree.
+// user's ssh config only if they agree.
 func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
 	file, err := personalSSHConfig(inv.paths)
 	if err != nil || hasInclude(file, inv.paths) {

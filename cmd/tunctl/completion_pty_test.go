@@ -18,7 +18,7 @@ import (
 	"tunctl/internal/lab"
 )
 
-// shellUser is a person with a shell, a cluster and a connected agent.
+// shellUser is the user with a shell, a cluster and a connected agent.
 type shellUser struct {
 	*sandbox
 	dir string // their current folder

@@ -69,7 +69,7 @@ func configShow(_ context.Context, inv *invocation) error {
 }
 
 // configEdit opens the editor, and again while the file has errors and the
-// person wants to fix them.
+// user wants to fix them.
 func configEdit(ctx context.Context, inv *invocation) error {
 	if err := configs.Create(inv.paths.Config); err != nil {
 		return err
@@ -94,13 +94,13 @@ func configEdit(ctx context.Context, inv *invocation) error {
 	}
 }
 
-// openEditor runs the person's editor until they close the file.
+// openEditor runs the user's editor until they close the file.
 func openEditor(ctx context.Context, file string) error {
 	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")))
 	if len(words) == 0 {
 		words = []string{defaultEditor}
 	}
-	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...) //nolint:gosec // the person's own editor
+	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...) //nolint:gosec // the user's own editor
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("editor %q: %w", words[0], err)

@@ -349,7 +349,7 @@ func (d *fileDialer) dialAgain(ctx context.Context, req api.StreamRequest) (io.R
 }
 
 // transferNode is the data-transfer node of a host as an ssh destination; "" where it
-// has none. The user is that of the host, unless the config or the person's ssh config sets
+// has none. The user is that of the host, unless the config or the user's ssh config sets
 // another.
 func transferNode(ctx context.Context, t *term.Terminal, p home.Paths, host string) string {
 	cfg := readConfig(p)

@@ -303,7 +303,7 @@ func TestAgentSurvivesGarbage(t *testing.T) {
 	}
 }
 
-// BenchmarkStatus is a whole `tunctl status` with an agent running, as a person
+// BenchmarkStatus is a whole `tunctl status` with an agent running, as the user
 // waits for it.
 func BenchmarkStatus(b *testing.B) {
 	s := newSandbox(b)

@@ -158,7 +158,7 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 		"TUNCTL_CONFIG":     "",
 		"TUNCTL_SSH_CONFIG": cluster.SSHConfig(),
 		"TUNCTL_PRACTICE":   "1",
-		"SSH_AUTH_SOCK":     "", // the demo must not use the person's own keys
+		"SSH_AUTH_SOCK":     "", // the demo must not use the user's own keys
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return home.Paths{}, err
@@ -205,7 +205,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 	return nil
 }
 
-// cleanUp ends the agent, whatever else happened, unless the person stopped it. The job ends
+// cleanUp ends the agent, whatever else happened, unless the user stopped it. The job ends
 // with the cluster.
 func (d *demo) cleanUp(u *up) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)

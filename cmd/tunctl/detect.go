@@ -62,7 +62,7 @@ func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-// customApps are the person's own apps, if there is a config.
+// customApps are the user's own apps, if there is a config.
 func customApps(p home.Paths) ([]detect.App, error) {
 	cfg, err := existingConfig(p)
 	if err != nil {

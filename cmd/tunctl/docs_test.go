@@ -82,7 +82,7 @@ func blocks(page string) []block {
 // inlineCode is a piece of code within a line; it may be wrapped.
 var inlineCode = regexp.MustCompile("`([^`]+)`")
 
-// shownLines are the command lines of a page, as a person would copy them: of blocks
+// shownLines are the command lines of a page, as the user would copy them: of blocks
 // of shell, after the $ of a console, and those of tunctl within the text.
 func shownLines(page string) []string {
 	var lines []string

@@ -20,7 +20,7 @@ import (
 )
 
 // leaks searches a zip file for the token in the address that the last command
-// printed, the person's names and the words given: ! leaks FILE WORD...
+// printed, the user's names and the words given: ! leaks FILE WORD...
 func leaks(ts *testscript.TestScript, neg bool, args []string) {
 	address, err := url.Parse(strings.TrimSpace(ts.ReadFile("stdout")))
 	ts.Check(err)

@@ -43,7 +43,7 @@ func down(ctx context.Context, inv *invocation) error {
 	return takeDown(ctx, inv, before, requests)
 }
 
-// takeDown disconnects sessions, and ends the jobs of those that say so, once the person agrees.
+// takeDown disconnects sessions, and ends the jobs of those that say so, once the user agrees.
 func takeDown(ctx context.Context, inv *invocation, before api.Status, requests []api.DownRequest) error {
 	if err := confirmCancel(ctx, inv, before, requests); err != nil {
 		return err
@@ -136,7 +136,7 @@ func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests
 }
 
 // sendDown sends a request. The agent stores what is to be ended before it connects to a host, whose
-// questions are put to the person meanwhile.
+// questions are put to the user meanwhile.
 func sendDown(ctx context.Context, inv *invocation, req api.DownRequest) (res api.DownResponse, err error) {
 	if !req.Cancel {
 		return inv.client.Down(ctx, req)

@@ -31,7 +31,7 @@ func printError(t *term.Terminal, err error) {
 	}
 }
 
-// hintOf is what a person can do about an error; empty if that is not known.
+// hintOf is what the user can do about an error; empty if that is not known.
 func hintOf(err error) string {
 	return cmp.Or(api.HintOf(err), home.FullDiskHint(err))
 }

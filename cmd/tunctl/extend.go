@@ -52,7 +52,7 @@ func extend(ctx context.Context, inv *invocation) error {
 }
 
 // extendArguments distinguishes a session from a time; both may be left out at a terminal,
-// where the person is asked.
+// where the user is asked.
 func extendArguments(inv *invocation) (name, typed string, err error) {
 	words := inv.Args().Slice()
 	switch {
@@ -69,7 +69,7 @@ func extendArguments(inv *invocation) (name, typed string, err error) {
 	return name, "", nil
 }
 
-// extension is how much longer a session's job should run: as typed, or as the person
+// extension is how much longer a session's job should run: as typed, or as the user
 // answers.
 func extension(ctx context.Context, inv *invocation, name, typed string) (time.Duration, error) {
 	if typed != "" {

@@ -14,7 +14,7 @@ import (
 	"tunctl/internal/lab"
 )
 
-// talk runs tunctl in a terminal, as a person would.
+// talk runs tunctl in a terminal, as the user would.
 func (s *sandbox) talk(args ...string) *ptytest.Program {
 	s.t.Helper()
 	return ptytest.Start(s.t, s.command(args...))

@@ -151,7 +151,7 @@ func warnAboutConfig(t *term.Terminal, st api.Status) {
 	}
 }
 
-// warnAboutPause warns when the agent restores nothing until a person acts.
+// warnAboutPause warns when the agent restores nothing until the user acts.
 func warnAboutPause(t *term.Terminal, st api.Status) {
 	if st.Agent != nil && st.Agent.Paused != nil {
 		t.Say("tunctl: warning: %s; `tunctl up` connects again, `tunctl agent log` shows what happened before", st.Agent.Paused.Message)

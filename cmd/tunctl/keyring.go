@@ -15,7 +15,7 @@ import (
 const keyringService = "tunctl"
 
 // keyringCommand accesses the system keyring for the agent, which may have to kill it: a
-// locked keyring waits for a person without limit.
+// locked keyring waits for the user without limit.
 func keyringCommand(t *term.Terminal) *cli.Command {
 	verb := func(name string, f func(account string) error) *cli.Command {
 		return &cli.Command{Name: name, ArgsUsage: "ACCOUNT", Action: func(c *cli.Context) error {

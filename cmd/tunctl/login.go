@@ -92,7 +92,7 @@ func (inv *invocation) login(ctx context.Context, host string, keep api.Keep) er
 	return nil
 }
 
-// authenticate has the agent connect to a host, and puts the host's questions to the person.
+// authenticate has the agent connect to a host, and puts the host's questions to the user.
 func (inv *invocation) authenticate(ctx context.Context, host string, keep api.Keep) error {
 	if err := inv.refuseSession(host); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Command tunctl takes a person from a laptop to a notebook on a supercomputer's
+// Command tunctl takes the user from a laptop to a notebook on a supercomputer's
 // compute node, and keeps them there. It is the CLI, the background agent
 // (`tunctl agent run`) and the icon on the desktop (`tunctl tray`) in one program.
 package main

@@ -36,7 +36,7 @@ func serveMCP(ctx context.Context, inv *invocation) error {
 	return mcp.Serve(ctx, o, inv.In, inv.Out)
 }
 
-// approveRequests asks the person at this terminal whatever assistants want approved.
+// approveRequests asks the user at this terminal whatever assistants want approved.
 func approveRequests(ctx context.Context, inv *invocation) error {
 	if !inv.Interactive {
 		return api.Errorf(api.CodeNeedsPerson, "mcp approve needs a terminal").

@@ -52,7 +52,7 @@ func TestMCPApproval(t *testing.T) {
 	if a := <-started; a.err != nil || a.failed || !strings.Contains(a.text, `"name":"jupyter"`) {
 		t.Fatalf("up: %+v", a)
 	}
-	s.run("up", "--no-open", "jupyter") // a person waits for the same job
+	s.run("up", "--no-open", "jupyter") // the user waits for the same job
 	ended := call("down", map[string]any{"session": "jupyter", "cancel": true})
 	person.Expect("END ITS JOB")
 	person.Reply("Type yes to continue, no to stop: ", "no")

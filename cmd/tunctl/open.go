@@ -59,7 +59,7 @@ func openSession(ctx context.Context, inv *invocation) error {
 }
 
 // openPage opens a page, and returns its address without the token. If it cannot, it says
-// how to, with program in another terminal, and returns "". What a person has to type into
+// how to, with program in another terminal, and returns "". What the user has to type into
 // the page is printed.
 func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p action.Page, program string) (opened string, err error) {
 	page, err := p.Get(ctx, cl)
@@ -85,7 +85,7 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p action
 	return withoutToken(page.URL), nil
 }
 
-// passwordText is what a person has to type into a page.
+// passwordText is what the user has to type into a page.
 func passwordText(page api.OpenResponse) string {
 	if page.User == "" {
 		return "log in there with the password " + page.Password

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// promptReader puts the agent's prompts to the person at the terminal, while the command keeps
+// promptReader puts the agent's prompts to the user at the terminal, while the command keeps
 // reading events: one of them may withdraw a question. Only the goroutine that reads the
 // events may call the methods, except wait.
 type promptReader struct {
@@ -26,7 +26,7 @@ type promptReader struct {
 	asking    sync.WaitGroup
 }
 
-// answersAt says who can answer prompts: the person at the terminal, if there is one.
+// answersAt says who can answer prompts: the user at the terminal, if there is one.
 func answersAt(t *term.Terminal) api.Answers {
 	if t.Interactive {
 		return api.AnswersTerminal
@@ -61,7 +61,7 @@ func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 	return false
 }
 
-// during calls request, and puts the questions of hosts to the person until it returns: from before
+// during calls request, and puts the questions of hosts to the user until it returns: from before
 // the request, so that none is missed. each gets the other events.
 func (q *promptReader) during(ctx context.Context, request func(), each func(api.Event)) {
 	watching, stop := context.WithCancel(ctx)
@@ -102,7 +102,7 @@ func (q *promptReader) sayElsewhere(h api.Host) {
 // wait returns when no question is open; the end of the context closes them.
 func (q *promptReader) wait() { q.asking.Wait() }
 
-// put asks the person one prompt, and sends the answer to the agent.
+// put asks the user one prompt, and sends the answer to the agent.
 func (q *promptReader) put(ctx context.Context, p api.Prompt) {
 	answer, err := readAnswer(ctx, q.term, p)
 	if errors.Is(context.Cause(ctx), term.ErrWithdrawn) {
@@ -176,7 +176,7 @@ func sayFirstLines(t *term.Terminal, p api.Prompt) string {
 }
 
 // offerPage prints the links that were cut from the server's texts, and opens the page of the
-// login, if it may be opened and the person agrees.
+// login, if it may be opened and the user agrees.
 func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 	for _, link := range p.Links {
 		if !strings.Contains(p.Text+"\n"+p.Instruction, link) {

@@ -15,7 +15,7 @@ import (
 )
 
 // deviceLogin is a login node that asks for Enter after a page was used, and the home of a
-// person whose site names that page. The browser creates the file started, and writes what it
+// user whose site names that page. The browser creates the file started, and writes what it
 // opens to a pipe.
 func deviceLogin(t *testing.T, link string) (s *sandbox, started, opened string) {
 	t.Helper()

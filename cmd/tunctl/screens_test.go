@@ -43,7 +43,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(?m) +$`), ""},
 }
 
-// recordScreen runs a command and adds what a person sees to the script's screens: the
+// recordScreen runs a command and adds what the user sees to the script's screens: the
 // command, its messages (after "|"), its data and its exit code: screen tunctl up jupyter.
 // With TUNCTL_UPDATE_SCREENS=1, `cmp screens FILE` rewrites the script; read the texts
 // before you commit them.

@@ -38,7 +38,7 @@ func (inv *invocation) argumentOr(other func() (string, error)) (string, error) 
 }
 
 // fittingSession is a session that passes the first of the tests that any session passes. Where
-// several do, the person at the terminal is asked the question; where none does, the error's
+// several do, the user at the terminal is asked the question; where none does, the error's
 // message is none.
 func (inv *invocation) fittingSession(ctx context.Context, question, none string, tests ...func(api.Session) bool) (string, error) {
 	st, err := inv.status(ctx)
@@ -83,7 +83,7 @@ func sessionNames(list []api.Session) []string {
 	return lists.Map(list, func(s api.Session) string { return s.Name })
 }
 
-// askSession has the person choose one of several sessions.
+// askSession has the user choose one of several sessions.
 func (inv *invocation) askSession(ctx context.Context, question string, list []api.Session) (string, error) {
 	names := sessionNames(list)
 	if !inv.Interactive {
@@ -104,7 +104,7 @@ func (inv *invocation) askSession(ctx context.Context, question string, list []a
 	return names[i], nil
 }
 
-// chooseRow has the person choose a row. A Ctrl-C, or the end of input, is an error that ends
+// chooseRow has the user choose a row. A Ctrl-C, or the end of input, is an error that ends
 // the program.
 func chooseRow(ctx context.Context, t *term.Terminal, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
 	i, err := t.Choose(ctx, question, what, rows, matches)
@@ -211,7 +211,7 @@ func unknownSession(name string, st api.Status) error {
 		WithHint("%s", cmp.Or(suggest.Hint(name, sessionNames(st.Sessions)), "`tunctl init` adds one"))
 }
 
-// chooseJob has the person choose one of several jobs, by its number in the list or its id.
+// chooseJob has the user choose one of several jobs, by its number in the list or its id.
 func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
 	rows := make([]string, len(jobs))
 	for i, j := range jobs {

@@ -102,7 +102,7 @@ func configuredSessions(cfg *configs.Config) []string {
 }
 
 // isPractice reports whether the agent of these files serves a practice cluster, whose limits are
-// short. A person's own agent never does.
+// short. The user's own agent never does.
 func isPractice(p home.Paths) bool { return p.Moved && os.Getenv("TUNCTL_PRACTICE") != "" }
 
 // isPracticeAddress reports whether an address can only be a practice cluster's. No host

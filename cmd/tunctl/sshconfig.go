@@ -102,7 +102,7 @@ func sshConfigRemove(_ context.Context, inv *invocation) error {
 	return nil
 }
 
-// refusePractice keeps the practice cluster out of the person's own ssh config: its home is
+// refusePractice keeps the practice cluster out of the user's own ssh config: its home is
 // removed, and the Include line would stay.
 func refusePractice(p home.Paths, file string) error {
 	own, err := ownSSHConfig()
@@ -118,7 +118,7 @@ func ownSSHConfig() (string, error) {
 	return filepath.Join(dir, ".ssh", "config"), err
 }
 
-// personalSSHConfig is the file that the person's ssh reads.
+// personalSSHConfig is the file that the user's ssh reads.
 func personalSSHConfig(p home.Paths) (string, error) {
 	if file := sshConfigFile(readConfig(p)); file != "" {
 		return file, nil
@@ -141,7 +141,7 @@ func withoutInclude(text string, p home.Paths) string {
 	return strings.ReplaceAll(text, includeLine(p), "")
 }
 
-// includedText is the file that the person's ssh config includes. The pattern covers all hosts
+// includedText is the file that the user's ssh config includes. The pattern covers all hosts
 // and sessions; the known names before it are for completion and for VS Code's list. The first
 // cipher is the fastest one for our side of the private stream.
 func includedText(p home.Paths, self string, known []string) string {
@@ -171,10 +171,10 @@ func quotePath(path string) string {
 	return `"` + strings.ReplaceAll(filepath.ToSlash(path), "%", "%%") + `"`
 }
 
-// backupSuffix marks the copy of a person's file before the first change.
+// backupSuffix marks the copy of the user's file before the first change.
 const backupSuffix = ".before-tunctl"
 
-// editFile changes a person's text file, and keeps a copy of the original. backup is the name
+// editFile changes the user's text file, and keeps a copy of the original. backup is the name
 // of that copy; "" if nothing changed, there was no file, or it contains mark: tunctl has
 // changed it before. A link, as in a folder of dotfiles, stays a link; any other file that
 // becomes empty is removed.

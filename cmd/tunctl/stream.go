@@ -16,7 +16,7 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// openStream opens a private stream, and puts the host's questions to the person meanwhile.
+// openStream opens a private stream, and puts the host's questions to the user meanwhile.
 func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (s *client.Stream, err error) {
 	open := func() { s, err = cl.Stream(ctx, req) }
 	if t.Interactive {
@@ -72,7 +72,7 @@ func (inv *invocation) loginNode(ctx context.Context, name string) (api.StreamRe
 	return api.StreamRequest{Host: parseDestination(readConfig(inv.paths), st, name).Host}, err
 }
 
-// withNearSession adds to the error for a name that is no host the session that the person
+// withNearSession adds to the error for a name that is no host the session that the user
 // probably meant: the agent was asked for a host, and suggests only those.
 func (inv *invocation) withNearSession(name string, err error) error {
 	cfg := readConfig(inv.paths)

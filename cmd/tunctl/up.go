@@ -21,7 +21,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// waitWithoutTerminal is how long up waits where no person watches.
+// waitWithoutTerminal is how long up waits where no user watches.
 const waitWithoutTerminal = 30 * time.Minute
 
 // waitFlag is --wait of the commands that wait for a session.
@@ -280,7 +280,7 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 	return u.client.Up(ctx, req)
 }
 
-// choose has the person choose one of several jobs of the session's name, and requests the
+// choose has the user choose one of several jobs of the session's name, and requests the
 // session with that one.
 func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error) {
 	u.Say("Several jobs of this name are running on the host:")

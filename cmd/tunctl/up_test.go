@@ -31,7 +31,7 @@ func TestPageNotOpened(t *testing.T) {
 		ctx  context.Context
 		err  error
 		code int
-		says string // to the person, or as the error
+		says string // to the user, or as the error
 	}{
 		{"no browser", t.Context(), desktop.ErrNoBrowser, 0, "`tunctl open jupyter --print`"},
 		{"no viewer", t.Context(), desktop.ErrUnavailable, 0, "open that address with yours"},

@@ -1,4 +1,4 @@
-// Package action is what a person can do to a session, a job or a host, and the words for it: what
+// Package action is what the user can do to a session, a job or a host, and the words for it: what
 // is asked before, and what is said of the result. The tray, the dashboard, the screen of `tunctl
 // status --watch` and the commands use it, so that the same deed has the same words everywhere. The
 // agent does the work; what is known without doing anything is written by package show.
@@ -38,7 +38,7 @@ func (p Page) Command(program string) string {
 	return show.OpenCommand(program, p.Session, p.Endpoint)
 }
 
-// Desktop is where pages and secrets go: to the browser and the clipboard of the person, never
+// Desktop is where pages and secrets go: to the browser and the clipboard of the user, never
 // to another program.
 type Desktop struct {
 	Open func(ctx context.Context, url string) error
@@ -48,7 +48,7 @@ type Desktop struct {
 // OwnDesktop is that of this process.
 var OwnDesktop = Desktop{desktop.Open, desktop.Copy}
 
-// OpenPage opens a page. The text is what a person needs to know besides: a password that the
+// OpenPage opens a page. The text is what the user needs to know besides: a password that the
 // page asks for, which goes to the clipboard, or how to use what is no page to look at.
 func (d Desktop) OpenPage(ctx context.Context, a Agent, p Page) (string, error) {
 	page, err := p.Get(ctx, a)
@@ -84,7 +84,7 @@ func Cause(err error) string {
 	return text
 }
 
-// OpenError is an error of [desktop.Open] with what a person can do: the command opens the same
+// OpenError is an error of [desktop.Open] with what the user can do: the command opens the same
 // page.
 func OpenError(err error, command string) error {
 	switch {

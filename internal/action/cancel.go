@@ -11,7 +11,7 @@ import (
 // NothingCancelled is said to who answers a [CancelQuestion] with anything but yes.
 const NothingCancelled = "nothing was cancelled"
 
-// CancelQuestion asks whether to end all jobs of sessions, so that a person knows which ones; "" if
+// CancelQuestion asks whether to end all jobs of sessions, so that the user knows which ones; "" if
 // they have none.
 func CancelQuestion(now time.Time, sessions ...api.Session) string {
 	var jobs []string

@@ -4,7 +4,7 @@
 //
 // Its parts: package session, where alone a name becomes a session; package hosts, for all that is known
 // and asked of hosts; server.go, which makes calls of requests and streams of events. This file
-// starts and stops them. The agent never touches a terminal or a desktop: what needs a person is
+// starts and stops them. The agent never touches a terminal or a desktop: what needs the user is
 // published as an event.
 package agent
 

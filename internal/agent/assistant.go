@@ -13,14 +13,14 @@ import (
 	"tunctl/internal/localapi"
 )
 
-// handleAssistantUp brings a session up if a person agrees. A job that it needs must fit
+// handleAssistantUp brings a session up if the user agrees. A job that it needs must fit
 // into what assistants may start in a day.
 func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
 	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	downs := s.Downs() // before a person is asked, which takes time
+	downs := s.Downs() // before the user is asked, which takes time
 	limit := a.Settings.Config().MCP.NodeHours
 	if limit == 0 {
 		return api.UpResponse{}, api.Errorf(api.CodeConfig, "assistants may not start sessions").
@@ -39,7 +39,7 @@ func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest
 	return a.Sessions.UpSince(ctx, s, downs, api.UpRequest{Session: req.Session, Waiter: submit.Assistant, Env: req.Env})
 }
 
-// handleAssistantDown takes a session down if a person agrees.
+// handleAssistantDown takes a session down if the user agrees.
 func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
 	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
@@ -72,7 +72,7 @@ func assistantName(name string) string {
 	return "The assistant that calls itself " + strconv.Quote(name)
 }
 
-// checkAssistantHours refuses a job that is too large before a person is asked, if its size can
+// checkAssistantHours refuses a job that is too large before the user is asked, if its size can
 // be read now. Else chargeAssistant does it before the submission.
 func (a *server) checkAssistantHours(ctx context.Context, s *session.Session, left, limit float64) error {
 	if s.Status().Job != nil || a.Hosts.Pool.Host(s.Host()).Status().State != api.HostUp {

@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/lab"
 )
 
-// person is somebody who answers what assistants ask.
+// user is somebody who answers what assistants ask.
 type person struct {
 	asked chan string // the texts of the questions
 }
@@ -151,7 +151,7 @@ func TestAssistant(t *testing.T) {
 		if len(p.asked) > 0 {
 			t.Errorf("the person was asked %q", <-p.asked)
 		}
-		w.up() // a person may
+		w.up() // the user may
 	})
 	t.Run("starts no job that is too large", func(t *testing.T) {
 		for want, options := range map[string]string{"does not say how long it runs": "", "asks for 200 node-hours": "#SBATCH --time=02:00:00 --array=1-100\n"} {

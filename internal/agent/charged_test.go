@@ -47,7 +47,7 @@ func TestMissingJob(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		wrong func(string) (string, string, int, bool)
-		after string        // what the person does then
+		after string        // what the user does then
 		takes time.Duration // how long the answers are wrong
 		gone  bool
 	}{

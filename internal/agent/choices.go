@@ -12,7 +12,7 @@ import (
 	"tunctl/internal/localapi"
 )
 
-// scriptTimeout is how long a person waits for what a script has, which is only shown to them.
+// scriptTimeout is how long the user waits for what a script has, which is only shown to them.
 const scriptTimeout = 3 * time.Second
 
 // handleChoices says what may be chosen for a session's next run, and if the request wants it, what

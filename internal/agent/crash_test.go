@@ -93,7 +93,7 @@ func TestCrash(t *testing.T) {
 		}
 		w.hasJobs(1)
 
-		w.stop() // by a person, or by the system at logout
+		w.stop() // by the user, or by the system at logout
 		w.start()
 		w.until("ready", readyNotebook)
 		w.crash()

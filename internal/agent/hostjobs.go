@@ -24,7 +24,7 @@ import (
 // that does not respond. After that its result is unknown.
 const submitTimeout = 10 * time.Minute
 
-// handleJobs lists the person's jobs on a connected host.
+// handleJobs lists the user's jobs on a connected host.
 func (a *server) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, error) {
 	host := r.PathValue("host")
 	if err := a.Hosts.Connected(host); err != nil {
@@ -84,7 +84,7 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 	if missing != nil {
 		return api.JobResponse{Job: job}, cmp.Or(err, missing)
 	}
-	if err == nil || api.HasCode(err, api.CodeSubmit) { // the person knows the result
+	if err == nil || api.HasCode(err, api.CodeSubmit) { // the user knows the result
 		a.Sessions.Forget(s)
 		return api.JobResponse{Job: job}, err
 	}

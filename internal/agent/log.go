@@ -51,7 +51,7 @@ func (a *server) endOf(host string, job api.Job) func(context.Context) (string, 
 	}
 }
 
-// handleLog streams the log of a session's job, or of any job of the person, redacted unless
+// handleLog streams the log of a session's job, or of any job of the user, redacted unless
 // secrets are requested.
 func (a *server) handleLog(w http.ResponseWriter, r *http.Request) {
 	var src logs.Stream

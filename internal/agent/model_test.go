@@ -29,7 +29,7 @@ import (
 	"tunctl/internal/home"
 )
 
-// model is a person with two laptops and one cluster, on a simulated clock and network. It does
+// model is the user with two laptops and one cluster, on a simulated clock and network. It does
 // what people, networks, disks and schedulers do, in random order, and knows what may be submitted,
 // what must be shown and what must have ended.
 type model struct {
@@ -41,7 +41,7 @@ type model struct {
 	laptops []*modelLaptop
 	since   time.Time
 	job     string // a line in the config with the job's name, by which a laptop adopts another's
-	keyFile string // of the person
+	keyFile string // of the user
 	key     ssh.PublicKey
 
 	jumped bool // the cluster's clock was set
@@ -78,14 +78,14 @@ type modelLaptop struct {
 	corpse string    // the state file of then
 }
 
-// modelWish is what a person wants of a session.
+// modelWish is what the user wants of a session.
 type modelWish struct {
 	kept     bool      // keep was on at some time: a session uses its new settings at its next up
 	commands []func()  // that wait for the session; each ends one
 	asked    time.Time // when the last up was
 	granted  time.Time // when the up was that permits a submission; zero: none does
 	clicked  time.Time // when the up without a command was that does
-	ended    time.Time // when a person last wanted all jobs ended, and none since; zero: not
+	ended    time.Time // when the user last wanted all jobs ended, and none since; zero: not
 	unheard  []string  // the jobs that the session, which is down, saw last when they waited or ran
 }
 
@@ -435,7 +435,7 @@ func (l *modelLaptop) leave() {
 	}
 }
 
-// patience is how long a person waits for a command until they press Ctrl-C.
+// patience is how long the user waits for a command until they press Ctrl-C.
 func (m *model) patience() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pick(m, 2*time.Second, time.Minute, 15*time.Minute))
 }
@@ -491,7 +491,7 @@ func (l *modelLaptop) cancel() {
 	var now *modelJob
 	l.m.cluster.set(func() { now = l.m.cluster.find(id) })
 	if now == nil || now.tag == nil {
-		return // the person sees that it is another job
+		return // the user sees that it is another job
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
@@ -626,7 +626,7 @@ func (l *modelLaptop) upDuringDown() {
 	down.Wait()
 }
 
-// endJob ends a job behind tunctl's back, and may give its number to another job of the person.
+// endJob ends a job behind tunctl's back, and may give its number to another job of the user.
 func (m *model) endJob() {
 	how, again := pick(m, "FAILED", "COMPLETED", "CANCELLED"), m.chance(1, 2)
 	m.cluster.set(func() {
@@ -682,7 +682,7 @@ func (l *modelLaptop) freeDisk() {
 	l.full = false
 }
 
-// attach opens a job that the person has started without tunctl.
+// attach opens a job that the user has started without tunctl.
 func (l *modelLaptop) attach() {
 	c, id := l.m.cluster, l.m.cluster.dialect.id(99001)
 	var byHand *modelJob
@@ -723,7 +723,7 @@ func (l *modelLaptop) submit() {
 	l.checkSubmitted(began, res.Job.ID, err)
 }
 
-// assistant is an assistant that starts or ends a session, and a person who is asked, and may say no.
+// assistant is an assistant that starts or ends a session, and the user who is asked, and may say no.
 func (l *modelLaptop) assistant() {
 	session, says, isUp, cancel := l.anySession(), pick(l.m, "yes", "no"), l.m.chance(1, 2), l.m.chance(3, 4)
 	asked := make(chan struct{}, 10)
@@ -810,7 +810,7 @@ func (l *modelLaptop) upgrade() {
 }
 
 // recoverFromHost lets the agent find its jobs again, of which only the host knows. What has not become
-// a job yet, what belongs to no session, and what a person wanted, is lost.
+// a job yet, what belongs to no session, and what the user wanted, is lost.
 func (l *modelLaptop) recoverFromHost() {
 	for _, w := range l.wishes {
 		w.ended = time.Time{}

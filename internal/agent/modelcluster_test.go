@@ -158,7 +158,7 @@ type modelTag struct {
 type modelJob struct {
 	id, name, script string
 	node             string        // that it runs on; "": nothing looks for a server
-	tag              *modelTag     // nil: the person's own
+	tag              *modelTag     // nil: the user's own
 	submitted        time.Time     // when it appears
 	drift            time.Duration // of the clock since then
 	start            time.Time
@@ -170,7 +170,7 @@ type modelJob struct {
 	endedBy          *modelLaptop // whose tunctl has cancelled it
 	extended         time.Time    // when; zero: not
 	requeued         time.Time    // likewise, last
-	attached         bool         // a person has opened it
+	attached         bool         // the user has opened it
 }
 
 // on is where it runs now.

@@ -17,7 +17,7 @@ import (
 	"tunctl/internal/term"
 )
 
-// readings are what a person reads about a session, by what shows it. The tray and the dashboard have
+// readings are what the user reads about a session, by what shows it. The tray and the dashboard have
 // tests of their own that they show the lines of show.OtherJobs.
 func readings(st api.Status, s api.Session, now time.Time) map[string]string {
 	return map[string]string{
@@ -140,10 +140,10 @@ func (m *model) checkTrue(l *modelLaptop, s api.Session, when string, now time.T
 	}
 }
 
-// permitFor is how long a person's up permits a submission, and some time to notice its end.
+// permitFor is how long the user's up permits a submission, and some time to notice its end.
 const permitFor = time.Hour + time.Minute
 
-// checkSubmission checks that a person, or keep, permits a submit command that begins, that its tag
+// checkSubmission checks that the user, or keep, permits a submit command that begins, that its tag
 // is on the disk, and that there is no job in whose place it would run. It holds the lock of the
 // cluster.
 func (m *model) checkSubmission(tag *modelTag) {
@@ -212,7 +212,7 @@ func (m *model) due(j *modelJob) time.Time {
 	return ledger.KeepAt(api.Job{Submitted: j.submitted, Start: j.start, End: j.start.Add(j.limit)}, session.DefaultLimits().KeepLead)
 }
 
-// checkEnded checks that no job of a session is left that a person wanted ended.
+// checkEnded checks that no job of a session is left that the user wanted ended.
 func (m *model) checkEnded(l *modelLaptop, session, when string) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
@@ -249,7 +249,7 @@ func (l *modelLaptop) checkDownText(session string, res api.DownResponse, before
 	}
 }
 
-// checkAssistant checks that no job was ended for an assistant without a person's yes. The others were
+// checkAssistant checks that no job was ended for an assistant without the user's yes. The others were
 // over.
 func (m *model) checkAssistant(l *modelLaptop, over map[*modelJob]bool, allowed bool) {
 	m.cluster.mu.Lock()
@@ -295,7 +295,7 @@ func (m *model) finish() {
 	m.sleep(15 * time.Minute)
 	synctest.Wait()
 	for _, l := range m.laptops {
-		l.connect() // a host may need a person by now
+		l.connect() // a host may need the user by now
 	}
 	m.sleep(13 * time.Minute)
 	synctest.Wait()

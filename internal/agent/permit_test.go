@@ -11,7 +11,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// unknownHost has the host's key be unknown, so that a login has to ask a person; known
+// unknownHost has the host's key be unknown, so that a login has to ask the user; known
 // takes that back.
 func (l *modelLaptop) unknownHost() (known func()) {
 	l.m.t.Helper()
@@ -61,7 +61,7 @@ func TestPermit(t *testing.T) {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}
 		m.hasJobs(0)
-		must(m.t, l.request(api.UpRequest{})) // a person's up does
+		must(m.t, l.request(api.UpRequest{})) // the user's up does
 		if s := l.status(); len(s.With) > 0 {
 			m.t.Errorf("a later up without choices has %v", s.With)
 		}

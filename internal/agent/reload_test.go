@@ -20,7 +20,7 @@ func mine(ssh string, lines ...string) string {
 	return fmt.Sprintf("[host.mine]\nssh = %q\n%s\n%s", ssh, strings.Join(lines, "\n"), strings.Replace(config, `"practice"`, `"mine"`, 1))
 }
 
-// edit replaces the config, as a person does who then types the next command.
+// edit replaces the config, as the user does who then types the next command.
 func (w *world) edit(text string) {
 	w.t.Helper()
 	w.write(w.paths.Config, text)
@@ -242,7 +242,7 @@ func TestAddress(t *testing.T) {
 		w.edit(mine("practice"))
 		before := w.up()
 
-		// Another job of the person's has the same number there.
+		// Another job of the user's has the same number there.
 		w.login("second")
 		w.untilHost("second", "up", func(h api.Host) bool { return h.State == api.HostUp })
 		if there, err := w.client.Submit(t.Context(), "second", api.SubmitRequest{Script: "~/other.sh"}); err != nil || there.ID != before.Job.ID {

@@ -15,7 +15,7 @@ import (
 )
 
 // streamTimeout bounds how long the host of a stream may take to connect, including
-// the time that a person needs to answer its questions.
+// the time that the user needs to answer its questions.
 const streamTimeout = 3 * time.Minute
 
 // handleStream opens the backend first, so that its errors are ordinary responses;
@@ -160,8 +160,8 @@ func (a *server) streamHost(ctx context.Context, req api.StreamRequest) (*tunnel
 	return login, login.Await(ctx)
 }
 
-// connectAtOnce reports whether a host is dialled at once, because a person has just
-// asked for it, or by the usual schedule. A host that needs a person is not dialled at
+// connectAtOnce reports whether a host is dialled at once, because the user has just
+// asked for it, or by the usual schedule. A host that needs the user is not dialled at
 // once for a program: an rsync in a loop would get its owner banned.
 func connectAtOnce(h *tunnel.Host, req api.StreamRequest) bool {
 	state := h.Status().State

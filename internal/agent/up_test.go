@@ -172,7 +172,7 @@ func TestUpToPage(t *testing.T) {
 	t.Run("that is left at once says nothing about the page", func(t *testing.T) {
 		w := newWorld(t)
 		before := w.up()
-		w.cluster.Pause() // the agent waits for the page, and the person does not
+		w.cluster.Pause() // the agent waits for the page, and the user does not
 		brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := w.client.Up(brief, api.UpRequest{Session: "jupyter"}); err == nil {
@@ -187,7 +187,7 @@ func TestUpToPage(t *testing.T) {
 	})
 }
 
-// startsAnother has a person ask again as soon as the session's first job is known to be
+// startsAnother has the user ask again as soon as the session's first job is known to be
 // over, and fails unless another is submitted.
 func (w *world) startsAnother(first string, end func()) {
 	w.t.Helper()

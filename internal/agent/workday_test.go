@@ -27,7 +27,7 @@ import (
 	"tunctl/tunnel/forward"
 )
 
-// workday is a person with ten sessions on five login nodes, and their laptop: the real
+// workday is the user with ten sessions on five login nodes, and their laptop: the real
 // agent with the limits for real hosts, on a simulated clock and network. One of the login
 // nodes, "mfa", wants a one-time code.
 type workday struct {
@@ -35,7 +35,7 @@ type workday struct {
 	agent *Agent
 	hosts map[string]*simHost
 	names []string    // of hosts
-	codes map[int]int // that the person entered, by the hour
+	codes map[int]int // that the user entered, by the hour
 	since time.Time
 	hours int // how long the day is
 
@@ -156,7 +156,7 @@ func (g *workday) up(only ...string) {
 	}
 }
 
-// login is what the person does when a host waits for them.
+// login is what the user does when a host waits for them.
 func (g *workday) login() {
 	for _, name := range g.names {
 		if g.agent.Hosts.Pool.Host(name).Status().State == api.HostNeedsLogin {

@@ -29,7 +29,7 @@ type Agent struct {
 	Version string    `json:"version"`
 	Since   time.Time `json:"since"`
 	Log     string    `json:"log,omitempty"`
-	// Paused says that the agent restores no connection until a person acts, and why.
+	// Paused says that the agent restores no connection until the user acts, and why.
 	Paused *Problem `json:"paused,omitempty"`
 	// Desktop says that a tray watches which shows the questions of hosts in dialogs.
 	Desktop bool `json:"desktop,omitempty"`

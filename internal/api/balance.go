@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Balance is one number that a site's tools tell about a person's allocation or disk space.
+// Balance is one number that a site's tools tell about the user's allocation or disk space.
 type Balance struct {
 	Name  string  `json:"name"` // "def-alice GPU-hours", "/home"
 	Used  float64 `json:"used"`

@@ -16,5 +16,5 @@ type Check struct {
 	Name   string      `json:"name"`
 	Result CheckResult `json:"result"`
 	Text   string      `json:"text"`
-	Fix    string      `json:"fix,omitempty"` // what a person can do about it
+	Fix    string      `json:"fix,omitempty"` // what the user can do about it
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Choices are a person's answers for one run of a session, by the names of the site's
+// Choices are the user's answers for one run of a session, by the names of the site's
 // questions: "gpus" → "2", "hours" → "8".
 type Choices map[string]string
 

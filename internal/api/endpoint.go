@@ -58,7 +58,7 @@ type NamedEndpoint struct {
 	URL string `json:"url,omitempty"` // on this computer, once it was opened
 }
 
-// Title is what a person calls the page: "Dask dashboard".
+// Title is what the user calls the page: "Dask dashboard".
 func (e NamedEndpoint) Title() string {
 	title := map[string]string{
 		"jupyter": "Jupyter", "rstudio": "RStudio", "matlab": "MATLAB", "paraview": "ParaView", "vite": "Vite", "nextjs": "Next.js",
@@ -90,7 +90,7 @@ func (e *Endpoint) TokenParam() string {
 }
 
 // TakesOneClient reports whether the endpoint serves the first who connects, and nobody
-// after: only the person's own program may connect to it.
+// after: only the user's own program may connect to it.
 func (e *Endpoint) TakesOneClient() bool { return e.Scheme == "cs" } // ParaView's server
 
 // connectText says how to use what an app serves at a local address, for apps that have no

@@ -30,7 +30,7 @@ const (
 	CodeFailed         Code = "failed"          // anything else
 )
 
-// Error is a failure in words a person can act on.
+// Error is a failure in words the user can act on.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
@@ -45,7 +45,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// WithHint adds what a person can do about it.
+// WithHint adds what the user can do about it.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
@@ -77,7 +77,7 @@ func AsError(err error) *Error {
 	return Errorf(CodeFailed, "%w", err)
 }
 
-// HintOf is what a person can do about an error; "" if that is not known.
+// HintOf is what the user can do about an error; "" if that is not known.
 func HintOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Hint

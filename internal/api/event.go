@@ -11,9 +11,9 @@ const (
 	EventSession      EventType = "session" // a session changed
 	EventSessionGone  EventType = "session-gone"
 	EventHost         EventType = "host"          // a host changed
-	EventPrompt       EventType = "prompt"        // a question for the person at this client
+	EventPrompt       EventType = "prompt"        // a question for the user at this client
 	EventPromptClosed EventType = "prompt-closed" // answered elsewhere, or no longer asked
-	EventNotice       EventType = "notice"        // something a person may want to know
+	EventNotice       EventType = "notice"        // something the user may want to know
 )
 
 // Event is one change on the agent's watch stream.
@@ -33,11 +33,11 @@ type NoticeKind string
 // The kinds of notices. One without a kind is shown wherever there is a place for it.
 const (
 	NoticeTimeLimit  NoticeKind = "time-limit"  // the job's end is near, or what follows it
-	NoticeNeedsLogin NoticeKind = "needs-login" // a host will soon need a person
+	NoticeNeedsLogin NoticeKind = "needs-login" // a host will soon need the user
 	NoticeIdle       NoticeKind = "idle"        // a running job is not used
 )
 
-// Notice is a message for a person about a session or a host. Its text reads as
+// Notice is a message for the user about a session or a host. Its text reads as
 // "title: body", where the title fits a notification (40 characters) and neither has a
 // command in it.
 type Notice struct {

@@ -13,7 +13,7 @@ type HostState string
 const (
 	HostDown       HostState = "down"        // not wanted, not connected
 	HostConnecting HostState = "connecting"  // a dial or login is in progress
-	HostNeedsLogin HostState = "needs-login" // only a person can log in
+	HostNeedsLogin HostState = "needs-login" // only the user can log in
 	HostUp         HostState = "up"          // connected
 	HostWaiting    HostState = "waiting"     // for the next attempt, or for a network
 	HostBlocked    HostState = "blocked"     // a suspected ban, or refused for good: no attempts
@@ -33,7 +33,7 @@ type Host struct {
 	Cause         string    `json:"cause,omitempty"`
 	Hint          string    `json:"hint,omitempty"`
 	Code          Code      `json:"code,omitempty"` // of the failure behind a blocked or needs-login state
-	// Asking is the kind of question that the login waits for, while a person is asked,
+	// Asking is the kind of question that the login waits for, while the user is asked,
 	// and Links are the web addresses in it.
 	Asking       PromptKind `json:"asking,omitempty"`
 	Links        []string   `json:"links,omitempty"`
@@ -76,14 +76,14 @@ type Logins struct {
 	Refusals    int       `json:"refusals,omitempty"`   // since the last login that succeeded
 	Refused     time.Time `json:"refused,omitzero"`     // when one was last refused
 	BannedUntil time.Time `json:"bannedUntil,omitzero"` // until then a ban is suspected
-	Why         string    `json:"why,omitempty"`        // there are no automatic logins until a person acts, or the ban ends
+	Why         string    `json:"why,omitempty"`        // there are no automatic logins until the user acts, or the ban ends
 
 	Unfinished [3]time.Time `json:"unfinished,omitzero"` // when the last ended that were neither refused nor complete
 }
 
 // Known is what is remembered of logging in to a host. It outlives the agent.
 type Known struct {
-	Silent  bool   `json:"silent,omitempty"`  // the last login needed no person
+	Silent  bool   `json:"silent,omitempty"`  // the last login needed no user
 	Address string `json:"address,omitempty"` // where it went: the next one is to reach the same one of several login nodes
 	// Accounts are those that the name led to, the newest last: an edited config can point it elsewhere.
 	Accounts []string `json:"accounts,omitempty"`

@@ -50,7 +50,7 @@ type Job struct {
 	Name          string    `json:"name,omitempty"`
 	State         JobState  `json:"state"`
 	Reason        string    `json:"reason,omitempty"` // the scheduler's own word
-	Hint          string    `json:"hint,omitempty"`   // the same in words a person can act on
+	Hint          string    `json:"hint,omitempty"`   // the same in words the user can act on
 	Node          string    `json:"node,omitempty"`
 	Nodes         string    `json:"nodes,omitempty"` // all, if it has several, as the scheduler writes them: cn[01-04]
 	Queue         string    `json:"queue,omitempty"`

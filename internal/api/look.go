@@ -5,7 +5,7 @@ package api
 type Look struct {
 	Scheduler    string         `json:"scheduler,omitempty"` // as in the config; none if it is not known
 	Accounts     []Account      `json:"accounts"`
-	Partitions   []Partition    `json:"partitions"`             // that the person may use, the best first
+	Partitions   []Partition    `json:"partitions"`             // that the user may use, the best first
 	AnyPartition bool           `json:"anyPartition,omitempty"` // a job needs to name none
 	Environments []Environment  `json:"environments"`
 	Scripts      []JobScript    `json:"scripts"`
@@ -34,7 +34,7 @@ type Partition struct {
 	LimitSeconds int64    `json:"limitSeconds,omitempty"` // the longest that a job may run; 0: no limit
 	GPUTypes     []string `json:"gpuTypes,omitempty"`
 	GPUOnly      bool     `json:"gpuOnly,omitempty"`  // every node has GPUs
-	Accounts     []string `json:"accounts,omitempty"` // the person's accounts that it accepts; none: all
+	Accounts     []string `json:"accounts,omitempty"` // the user's accounts that it accepts; none: all
 	QoS          string   `json:"qos,omitempty"`      // to ask for: it does not accept the default one
 	Source       string   `json:"source"`
 	PartitionUsage
@@ -71,7 +71,7 @@ type Environment struct {
 	Source  string          `json:"source"`
 }
 
-// JobScript is a job script of the person's that starts a notebook.
+// JobScript is a job script of the user's that starts a notebook.
 type JobScript struct {
 	Path    string `json:"path"`
 	Job     string `json:"job,omitempty"`     // the job's name in its directives

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// PromptKind is what a host or a key asks a person for.
+// PromptKind is what a host or a key asks the user for.
 type PromptKind string
 
 // The kinds of prompts.
@@ -20,7 +20,7 @@ const (
 	PromptApproval   PromptKind = "approval"   // of what an assistant asks for; answered yes or no
 )
 
-// Prompt is a question that only a person can answer.
+// Prompt is a question that only the user can answer.
 type Prompt struct {
 	ID          string     `json:"id"`
 	Host        string     `json:"host"`
@@ -35,19 +35,19 @@ type Prompt struct {
 	// Links are the web addresses in the server's texts, complete, though very long texts
 	// are cut.
 	Links []string `json:"links,omitempty"`
-	// LoginPage is the one of them that a client may open, if the person agrees: an https
+	// LoginPage is the one of them that a client may open, if the user agrees: an https
 	// page of a host that the site names in login_pages. Nothing else may be opened.
 	LoginPage string `json:"loginPage,omitempty"`
 	// Client is the client whose request caused the prompt; see ClientHeader. It alone
-	// gets the prompt or, if it cannot ask a person, a desktop. An approval goes to
-	// everybody who can ask a person but that client.
+	// gets the prompt or, if it cannot ask the user, a desktop. An approval goes to
+	// everybody who can ask the user but that client.
 	Client string `json:"client,omitempty"`
 }
 
 // AskedElsewhere is the cause of a host or a session whose login waits for an answer.
 const AskedElsewhere = "waiting for the login in another window"
 
-// LoginSays begins a cause that has a server's words during a login, for the person alone:
+// LoginSays begins a cause that has a server's words during a login, for the user alone:
 // they may have a device code, which is a secret until it is used.
 const LoginSays = "the login says: "
 
@@ -80,7 +80,7 @@ const ClientHeader = "Tunctl-Client"
 // a client insists on: an agent with another refuses the request.
 const ConfigHeader = "Tunctl-Config"
 
-// Answer is a person's answer to a prompt. It is sent in clear text over the agent's
+// Answer is the user's answer to a prompt. It is sent in clear text over the agent's
 // private socket, and nowhere else.
 type Answer struct {
 	Text      string `json:"text,omitempty"`

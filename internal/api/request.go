@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Env is the part of the person's environment that an agent started at login lacks.
+// Env is the part of the user's environment that an agent started at login lacks.
 // Every request has it; the agent uses the newest that works.
 type Env map[string]string
 
@@ -121,10 +121,10 @@ type LogQuery struct {
 	Tail int
 }
 
-// Answers says how a client that watches events can ask a person.
+// Answers says how a client that watches events can ask the user.
 type Answers string
 
-// How a client can ask a person. Prompts go to the client that caused them; if that
+// How a client can ask the user. Prompts go to the client that caused them; if that
 // cannot ask, a desktop does.
 const (
 	AnswersNone     Answers = ""
@@ -133,10 +133,10 @@ const (
 	AnswersApproval Answers = "approval" // a terminal that waits for what assistants ask
 )
 
-// AssistantRequest is what an assistant asks for: a session up, or down. A person must
+// AssistantRequest is what an assistant asks for: a session up, or down. The user must
 // approve it.
 type AssistantRequest struct {
-	Assistant string `json:"assistant"` // its name, for the person
+	Assistant string `json:"assistant"` // its name, for the user
 	Session   string `json:"session"`
 	Cancel    bool   `json:"cancel,omitempty"` // of a down: end the job, too
 	Env       Env    `json:"env,omitempty"`
@@ -240,7 +240,7 @@ type CommandReport struct {
 	Read    bool   `json:"read,omitempty"` // its numbers are among the Balances
 }
 
-// JobsResponse lists a person's jobs on a host.
+// JobsResponse lists the user's jobs on a host.
 type JobsResponse struct {
 	Jobs []Job `json:"jobs"`
 	// At is when the list was requested, if the scheduler could not be asked again yet.

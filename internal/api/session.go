@@ -23,7 +23,7 @@ const (
 	SessionFailed       SessionState = "failed"
 )
 
-// Settled reports whether the state stays until a person acts.
+// Settled reports whether the state stays until the user acts.
 func (s SessionState) Settled() bool {
 	return s == SessionDown || s == SessionNeedsLogin || s == SessionEnded || s == SessionFailed
 }
@@ -35,22 +35,22 @@ const LogEndsWith = "; its log ends with:\n"
 // AppShell is the app of a session whose job serves no page, but runs shells and editors.
 const AppShell = "shell"
 
-// Session is what a person brings up by name.
+// Session is what the user brings up by name.
 type Session struct {
 	Name  string       `json:"name"`
 	Host  string       `json:"host"`
 	App   string       `json:"app,omitempty"`  // of the config; AppShell: its job serves no page
-	With  Choices      `json:"with,omitempty"` // what a person chose for this run
+	With  Choices      `json:"with,omitempty"` // what the user chose for this run
 	Of    string       `json:"of,omitempty"`   // the session of the config that this one is a second of, by up --as
 	State SessionState `json:"state"`
 	Cause string       `json:"cause,omitempty"`
 	Hint  string       `json:"hint,omitempty"`
 	Code  Code         `json:"code,omitempty"`  // of the failure behind a failed, ended or needs-login state
-	Asked bool         `json:"asked,omitempty"` // a person caused it through tunctl: cancelled its job, or logged out
-	// MaySubmit says that a person's up permits the agent to submit the job, once: while
+	Asked bool         `json:"asked,omitempty"` // the user caused it through tunctl: cancelled its job, or logged out
+	// MaySubmit says that the user's up permits the agent to submit the job, once: while
 	// the command that asked waits, and for an hour at most.
 	MaySubmit bool `json:"maySubmit,omitempty"`
-	// Idle says that a person was told that the job is idle, and that it still is, as
+	// Idle says that the user was told that the job is idle, and that it still is, as
 	// far as is known.
 	Idle bool `json:"idle,omitempty"`
 	// Forgotten, in the response to a down, says that the session no longer exists. Its

@@ -18,7 +18,7 @@ const (
 // agent's 101 the connection is the stream.
 const StreamUpgrade = "tunctl-stream"
 
-// NoticeHeader of the agent's 101 has what the person should know about the stream.
+// NoticeHeader of the agent's 101 has what the user should know about the stream.
 const NoticeHeader = "Tunctl-Notice"
 
 // OpenStream is a stream that is open now.
@@ -40,11 +40,11 @@ type StreamRequest struct {
 	// Session, one of the job's nodes: its name or its number, from 0.
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"` // of a dial: host:port, or a socket's path
-	// Unattended says that there is no person to ask: a host that has stopped dialling
+	// Unattended says that there is no user to ask: a host that has stopped dialling
 	// is then left alone.
 	Unattended bool `json:"unattended,omitempty"`
 	// Again says that the stream replaces a lost one: it waits for the host, and there
-	// may be no person to ask.
+	// may be no user to ask.
 	Again bool `json:"again,omitempty"`
 	// Spare says that the stream is wanted only if the host has a session free now.
 	Spare bool `json:"spare,omitempty"`

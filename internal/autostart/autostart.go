@@ -1,4 +1,4 @@
-// Package autostart starts tunctl when its person logs in: the agent, which restores
+// Package autostart starts tunctl when its user logs in: the agent, which restores
 // tunnels, and the tray.
 //
 // It owns the files and keys that each system reads at login: a systemd user unit

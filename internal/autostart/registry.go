@@ -11,7 +11,7 @@ const (
 	approvedKey = `Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run`
 )
 
-// registry is the person's part of the Windows registry.
+// registry is the user's part of the Windows registry.
 type registry interface {
 	get(key, name string) (text string, raw []byte, err error) // both empty: no such value
 	set(key, name, text string) error
@@ -54,7 +54,7 @@ func runProgram(command string) string {
 
 func (v *runValue) wanted() bool { return v.used() }
 
-// install also undoes an earlier "Disable" in the Task Manager: a person has switched it
+// install also undoes an earlier "Disable" in the Task Manager: the user has switched it
 // on again.
 func (v *runValue) install(_ context.Context, program string) error {
 	if err := v.registry.unset(approvedKey, v.name()); err != nil {

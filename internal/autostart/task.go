@@ -30,7 +30,7 @@ func withoutWindow(program string) string {
 // task is the agent as a task of the Windows Task Scheduler, which can start it again
 // after a failure; the Run key cannot.
 type task struct {
-	user string // the person's SID
+	user string // the user's SID
 	dir  string // where Windows keeps tasks
 	run  runner
 

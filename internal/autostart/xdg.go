@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// linuxMethods are the methods of Linux and BSD: systemd for the agent if the person has
+// linuxMethods are the methods of Linux and BSD: systemd for the agent if the user has
 // one, the desktop's autostart folder for everything else.
 func linuxMethods(m machine) []method {
 	u := newUnit(m)

@@ -23,13 +23,13 @@ func (c *Client) Down(ctx context.Context, req api.DownRequest) (api.DownRespons
 	return call(ctx, c.slowClient(), api.CallDown, req)
 }
 
-// AssistantUp brings a session up for an assistant, once a person has approved that.
+// AssistantUp brings a session up for an assistant, once the user has approved that.
 func (c *Client) AssistantUp(ctx context.Context, req api.AssistantRequest) (api.UpResponse, error) {
 	req.Env = environment()
 	return call(ctx, c.slowClient(), api.CallAssistantUp, req)
 }
 
-// AssistantDown takes a session down for an assistant, once a person has approved that.
+// AssistantDown takes a session down for an assistant, once the user has approved that.
 func (c *Client) AssistantDown(ctx context.Context, req api.AssistantRequest) (api.DownResponse, error) {
 	return call(ctx, c.slowClient(), api.CallAssistantDown, req)
 }
@@ -146,7 +146,7 @@ func (c *Client) Reload(ctx context.Context) error {
 	return err
 }
 
-// Jobs lists the person's jobs on a host; with ended, those of the last day too.
+// Jobs lists the user's jobs on a host; with ended, those of the last day too.
 func (c *Client) Jobs(ctx context.Context, host string, ended bool) (api.JobsResponse, error) {
 	return call(ctx, c.slowClient(), api.CallJobs, url.Values{"ended": {flag(ended)}}, host)
 }

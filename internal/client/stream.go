@@ -15,7 +15,7 @@ import (
 // direction of it.
 type Stream struct {
 	localsocket.Conn
-	Notice string // what the person should know about it; mostly ""
+	Notice string // what the user should know about it; mostly ""
 	read   io.Reader
 }
 
@@ -24,7 +24,7 @@ type Stream struct {
 func (s *Stream) Read(p []byte) (int, error) { return s.read.Read(p) }
 
 // Stream opens a private stream. It waits until the host is connected or ctx ends: a
-// person may be answering its prompts.
+// user may be answering its prompts.
 func (c *Client) Stream(ctx context.Context, req api.StreamRequest) (*Stream, error) {
 	req.Env = environment()
 	method, path := api.CallStream.Request()

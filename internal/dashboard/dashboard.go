@@ -1,5 +1,5 @@
 // Package dashboard serves tunctl's page in the browser: sessions, the queue, logs, hosts,
-// balances and history, live, with what a person can do about them. It is a client of the
+// balances and history, live, with what the user can do about them. It is a client of the
 // agent like any other, in a process of its own that ends with the agent.
 //
 // It gives nothing away. At its port, which stays the same, is a page without data, with one

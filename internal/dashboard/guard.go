@@ -69,7 +69,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 
 // fromOwnOrigin reports whether a request is not from another page. A browser names the
 // origin in every request that changes something, and in all that a script of another
-// origin sends. A person may come from anywhere to the page itself.
+// origin sends. The user may come from anywhere to the page itself.
 func fromOwnOrigin(r *http.Request, data bool) bool {
 	changes := r.Method != http.MethodGet && r.Method != http.MethodHead
 	if origin := r.Header.Get("Origin"); origin != "http://"+r.Host && (changes || origin != "") {

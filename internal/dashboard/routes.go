@@ -118,7 +118,7 @@ func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
 	return words.Sentence(action.CancelledText(job)), err
 }
 
-// login connects to a host. What only a person can answer is asked by the tray if it runs, else in
+// login connects to a host. What only the user can answer is asked by the tray if it runs, else in
 // a terminal window.
 func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
 	host := r.PathValue("name")

@@ -87,7 +87,7 @@ func (s *Server) beat(ctx context.Context, out *lines) error {
 // event is an event of the agent, with words that every viewer has.
 type event struct {
 	api.Event
-	Titles map[string]string      `json:"titles,omitempty"` // what a person calls the further pages, by SESSION/ENDPOINT
+	Titles map[string]string      `json:"titles,omitempty"` // what the user calls the further pages, by SESSION/ENDPOINT
 	Texts  map[string]sessionText `json:"texts,omitempty"`  // of each session in the event
 	States map[string]string      `json:"states,omitempty"` // of each host in the event
 }

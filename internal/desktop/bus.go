@@ -13,7 +13,7 @@ import (
 // busTimeout bounds the handshake with the session bus.
 const busTimeout = 5 * time.Second
 
-// SessionBus makes a private connection to the person's session bus, which ends with
+// SessionBus makes a private connection to the user's session bus, which ends with
 // ctx. It never starts a bus: a new one would have no desktop on it.
 func SessionBus(ctx context.Context) (*dbus.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)

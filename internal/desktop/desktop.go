@@ -1,4 +1,4 @@
-// Package desktop does what needs a person's desktop: it opens pages, files and
+// Package desktop does what needs the user's desktop: it opens pages, files and
 // terminals, copies to the clipboard, shows notifications, and asks questions.
 //
 // It owns how a page with a secret in its address gets to the browser: by a link that

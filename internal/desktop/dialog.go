@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// ErrCancelled says that the person closed a dialog without an answer, or said no.
+// ErrCancelled says that the user closed a dialog without an answer, or said no.
 var ErrCancelled = errors.New("cancelled")
 
 // Question is what a window asks.
@@ -65,7 +65,7 @@ func CanAsk() bool {
 }
 
 // Ask shows a question until it is answered or ctx ends, and returns the line, or
-// "yes" for a choice. It returns ErrCancelled if the person declined to answer, and an
+// "yes" for a choice. It returns ErrCancelled if the user declined to answer, and an
 // error that wraps ErrUnavailable if this desktop has no program that can ask.
 func Ask(ctx context.Context, q Question) (string, error) {
 	q.Title, q.Text, q.Value = printable(q.Title), printable(q.Text), printable(q.Value)

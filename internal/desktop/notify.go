@@ -10,11 +10,11 @@ type Note struct {
 	Title   string
 	Body    string
 	Icon    *image.NRGBA // nil: none
-	Urgent  bool         // stays until the person reacts
+	Urgent  bool         // stays until the user reacts
 	Actions []Action     // buttons, if the desktop has them; the first is also a click on the note
 }
 
-// Action is what a person can do from a notification.
+// Action is what the user can do from a notification.
 type Action struct {
 	Label string
 	Do    func() // called on the notifier's own goroutine: it must not block

@@ -169,7 +169,7 @@ func (n *Notifier) register(actions []Action) (name string, buttons []string) {
 	return name, buttons
 }
 
-// handleSignal does what a person chose, or forgets a note that was closed.
+// handleSignal does what the user chose, or forgets a note that was closed.
 func (n *Notifier) handleSignal(s *dbus.Signal) {
 	if len(s.Body) < 2 {
 		return

@@ -36,7 +36,7 @@ func noteProgram(goos string, note Note) (argv, env []string) {
 	}
 }
 
-// withdrawProgram removes a note; macOS allows that only to the person.
+// withdrawProgram removes a note; macOS allows that only to the user.
 func withdrawProgram(goos, tag string) (argv, env []string) {
 	if goos == "darwin" {
 		return nil, nil

@@ -25,7 +25,7 @@ func Open(ctx context.Context, target string) error {
 }
 
 // openPage shows target, an http or https address that may contain a token, in the
-// person's browser. The address is on no command line: the browser gets a link that
+// user's browser. The address is on no command line: the browser gets a link that
 // works once. openPage returns as soon as the browser requested the page, and an error
 // that wraps ErrNoBrowser if there is none.
 func openPage(ctx context.Context, target string) error {
@@ -46,7 +46,7 @@ func openPage(ctx context.Context, target string) error {
 	return tryBrowsers(ctx, browsers(runtime.GOOS, l.URL()), l.used)
 }
 
-// LoopbackName is the name by which the person's browser reaches a server on 127.0.0.1.
+// LoopbackName is the name by which the user's browser reaches a server on 127.0.0.1.
 func LoopbackName() string {
 	if wsl() {
 		return "localhost" // the only name Windows relays into WSL
@@ -112,7 +112,7 @@ func openers(goos, what string) [][]string {
 	return nil
 }
 
-// OpenFile opens a text file in the person's editor or viewer.
+// OpenFile opens a text file in the user's editor or viewer.
 func OpenFile(ctx context.Context, path string) error {
 	return startFirst(ctx, editors(runtime.GOOS, path))
 }
@@ -127,7 +127,7 @@ func editors(goos, path string) [][]string {
 	return openers(goos, path)
 }
 
-// OpenHTML shows an HTML file in the person's browser.
+// OpenHTML shows an HTML file in the user's browser.
 func OpenHTML(ctx context.Context, path string) error {
 	if err := startFirst(ctx, browsers(runtime.GOOS, fileURL(filepath.ToSlash(path)))); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoBrowser, err)

@@ -107,7 +107,7 @@ var scrubbing = []replacement{
 	{regexp.MustCompile(regexp.QuoteMeta(strings.TrimSpace(api.LogEndsWith)) + `(?:\\.|[^"\\\n])+`), strings.TrimSpace(api.LogEndsWith) + " •••"},
 	// The names of users in addresses.
 	{regexp.MustCompile(`\b[\w.+-]+@([\w-]+(?:\.[\w-]+)*)`), "user@$1"},
-	// Commands and headers that a person wrote secrets into.
+	// Commands and headers that the user wrote secrets into.
 	{regexp.MustCompile(`(before_login\s*=\s*).+`), `$1"•••"`},
 	{regexp.MustCompile(`(?i)(authorization:|bearer|password|passwd|passphrase|api[_-]?key)(["']?\s*[:= ]\s*["']?)[^\s"',]+`), "$1$2•••"},
 	// Long random words.

@@ -132,7 +132,7 @@ func (e Editor) find() string {
 	return ""
 }
 
-// Typed is how a person types the editor's program: its name only if the PATH leads there.
+// Typed is how the user types the editor's program: its name only if the PATH leads there.
 func (e Editor) Typed(program string) string {
 	if found, err := exec.LookPath(e.Command); err == nil && found == program {
 		return e.Command

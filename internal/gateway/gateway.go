@@ -39,7 +39,7 @@ type Options struct {
 	Notices func() []string
 }
 
-// handshakeTimeout bounds the handshake, which waits for no person.
+// handshakeTimeout bounds the handshake, which waits for no user.
 const handshakeTimeout = 30 * time.Second
 
 // Serve serves one client until it disconnects or ctx ends, and then closes every

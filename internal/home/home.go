@@ -18,14 +18,14 @@ import (
 // maxSocketPath is less than the 104 bytes of sun_path on macOS (108 on Linux).
 const maxSocketPath = 100
 
-// Paths are the paths of tunctl for one person on one machine.
+// Paths are the paths of tunctl for one user on one machine.
 type Paths struct {
 	Config string // the config file
 	Chosen bool   // Config is the one that --config or TUNCTL_CONFIG names
 	State  string // the folder of state, log and locks
 	Socket string // the agent's socket
 	Sites  string // the folder of the sites that an administrator installed, for everybody on this machine
-	// Moved reports that TUNCTL_HOME is set: none of these are the person's own files.
+	// Moved reports that TUNCTL_HOME is set: none of these are the user's own files.
 	Moved bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/posixsh"
 )
 
-// loginEnv is the student's environment after login. Nothing of the person's own
+// loginEnv is the student's environment after login. Nothing of the user's own
 // leaks into it beyond what the computer's programs need to run at all.
 func (c *Cluster) loginEnv() environment {
 	env := environment{

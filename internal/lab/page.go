@@ -185,7 +185,7 @@ func (p *page) handler() http.Handler {
 	return mux
 }
 
-// tokenCookie lets a person reload the page. Its name has the port, since cookies
+// tokenCookie lets the user reload the page. Its name has the port, since cookies
 // of several sessions on localhost would take each other's place.
 func (p *page) tokenCookie() string { return fmt.Sprintf("tunctl-practice-%d", p.port) }
 

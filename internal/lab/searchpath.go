@@ -54,7 +54,7 @@ func (c *Cluster) searchPath(computers string) (string, error) {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path) //nolint:gosec // the person's own PATH
+	_, err := os.Stat(path) //nolint:gosec // the user's own PATH
 	return err == nil
 }
 

@@ -1,8 +1,8 @@
-// Package mcp is the server of `tunctl mcp`, by which a coding assistant sees its person's
+// Package mcp is the server of `tunctl mcp`, by which a coding assistant sees its user's
 // sessions, hosts and jobs, and asks to start or stop a session (Model Context Protocol,
 // https://modelcontextprotocol.io).
 //
-// It is a client of the agent, which decides everything: it asks the person, and counts what
+// It is a client of the agent, which decides everything: it asks the user, and counts what
 // assistants start. This package answers no question of a host, and is told no secret. What
 // it reads causes no query of a scheduler.
 package mcp
@@ -54,7 +54,7 @@ const instructions = `tunctl opens notebooks and other web apps that run in batc
 type Options struct {
 	Client  *client.Client
 	Sites   configs.Sites
-	Apps    []detect.App // of the person's config
+	Apps    []detect.App // of the user's config
 	Version string
 }
 
@@ -103,7 +103,7 @@ func read[In any](s *sdk.Server, name, description string, f func(context.Contex
 		})
 }
 
-// act adds a tool that the person must approve.
+// act adds a tool that the user must approve.
 func act[In any](s *sdk.Server, name, description string, destructive bool, f func(ctx context.Context, assistant string, in In) (any, error)) {
 	sdk.AddTool(s, &sdk.Tool{Name: name, Description: description, Annotations: &sdk.ToolAnnotations{DestructiveHint: &destructive}},
 		func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {

@@ -32,12 +32,12 @@ import (
 // patience bounds every wait of these tests; none is meant to take it.
 const patience = wait.Limit
 
-// desk is a person's desk: an agent with a practice cluster, and an assistant.
+// desk is the user's desk: an agent with a practice cluster, and an assistant.
 type desk struct {
 	t         *testing.T
 	paths     home.Paths
 	cluster   *lab.Cluster
-	client    *client.Client // the person's
+	client    *client.Client // the user's
 	assistant *sdk.ClientSession
 }
 

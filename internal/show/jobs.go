@@ -78,7 +78,7 @@ func Why(j api.Job) string {
 	return j.Reason
 }
 
-// Job describes a job so that a person knows which one it is, and since when.
+// Job describes a job so that the user knows which one it is, and since when.
 func Job(j api.Job, now time.Time) string {
 	text := "job " + j.ID
 	if j.Name != "" {

@@ -24,7 +24,7 @@ type Progress struct {
 	state api.SessionState
 	text  string // the current step
 	cause string // why it takes its time
-	hint  string // what a person may do about that
+	hint  string // what the user may do about that
 	since time.Time
 }
 

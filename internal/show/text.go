@@ -44,7 +44,7 @@ func spanText(d time.Duration, known bool) string {
 	return api.DurationText(d)
 }
 
-// Stopwatch is how long a step has taken while a person watches: finer than other time
+// Stopwatch is how long a step has taken while the user watches: finer than other time
 // spans.
 func Stopwatch(d time.Duration) string {
 	if d < time.Minute {

@@ -1,4 +1,4 @@
-// Package suggest finds what a person probably meant: the known words nearest to
+// Package suggest finds what the user probably meant: the known words nearest to
 // one that was mistyped. It knows nothing of what the words stand for.
 package suggest
 

@@ -25,7 +25,7 @@ func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (st
 	return t.readLine(ctx, question, echo)
 }
 
-// ReadAnswer is ReadLine for a question that the person has not caused just now, such as
+// ReadAnswer is ReadLine for a question that the user has not caused just now, such as
 // that of a login. What was typed before it appeared was not meant for it, and is
 // discarded, as ssh does.
 func (t *Terminal) ReadAnswer(ctx context.Context, question string, echo bool) (string, error) {
@@ -83,7 +83,7 @@ func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (st
 	return text, err
 }
 
-// Choose lists rows and returns the index of the one that the person answers the question
+// Choose lists rows and returns the index of the one that the user answers the question
 // with, by its number or by a text that matches it; what names such a text.
 func (t *Terminal) Choose(ctx context.Context, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
 	for i, row := range rows {
@@ -156,7 +156,7 @@ func (t *Terminal) pendingLine(ctx context.Context) (string, error) {
 	}
 }
 
-// typedLine is what a person typed, or why nothing can be read.
+// typedLine is what the user typed, or why nothing can be read.
 type typedLine struct {
 	text string
 	err  error

@@ -10,7 +10,7 @@ import (
 
 // Sanitizer writes text of others, such as a job's log, to a terminal. It removes the
 // control sequences (ECMA-48) that move the cursor, set the title or the clipboard, or
-// make the terminal answer as if a person had typed. It keeps colours, tabs and the
+// make the terminal answer as if the user had typed. It keeps colours, tabs and the
 // carriage returns of progress bars. A sequence may be split over several writes.
 type Sanitizer struct {
 	out      io.Writer

@@ -22,7 +22,7 @@ type Terminal struct {
 	In          io.Reader
 	Out, Err    io.Writer
 	Live        bool // messages go to a terminal that can redraw a line
-	Interactive bool // there is a person to ask
+	Interactive bool // there is the user to ask
 
 	mu       sync.Mutex // one line at a time
 	line     string     // the unfinished line on the terminal, or lines
@@ -69,7 +69,7 @@ func (t *Terminal) ForPrompts() (prompts *Terminal, done func()) {
 // PrintJSON prints v in one line.
 func (t *Terminal) PrintJSON(v any) error { return t.encode(v, "") }
 
-// PrintIndentedJSON prints v so that a person can read it.
+// PrintIndentedJSON prints v so that the user can read it.
 func (t *Terminal) PrintIndentedJSON(v any) error { return t.encode(v, "  ") }
 
 func (t *Terminal) encode(v any, indent string) error {

@@ -49,7 +49,7 @@ func OnResize(ctx context.Context, f func()) {
 func CanSuspend() bool { return false }
 
 // CloseOwnConsole closes the console window that Windows opened for this program alone,
-// as it does for one that starts at login. A console that a person typed the command
+// as it does for one that starts at login. A console that the user typed the command
 // into also has their shell in it, and stays.
 func CloseOwnConsole() {
 	kernel := windows.NewLazySystemDLL("kernel32.dll")

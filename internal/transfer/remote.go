@@ -67,7 +67,7 @@ func (h *Host) write(ctx context.Context, i int, f func(writable) error) error {
 	return h.do(ctx, i, func(r *remoteFiles) error { return f(r) })
 }
 
-// writeBelow does nothing: the host decides what a person may write.
+// writeBelow does nothing: the host decides what the user may write.
 func (h *Host) writeBelow(string) (done func() error, err error) {
 	return func() error { return nil }, nil
 }

@@ -32,7 +32,7 @@ func TestHostChannelBeingOpened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, answered := newServer(t), make(chan struct{})
-				// A dial may take as long as a person needs to log in.
+				// A dial may take as long as the user needs to log in.
 				h := NewHost(func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
 					<-answered
 					return s.dial(ctx, again, spare)

@@ -20,7 +20,7 @@ type idle struct {
 	bytes   int64         // of the forwards, when they were last looked at
 	asked   time.Time     // when its page was last asked
 	open    bool          // that was in use then: a page is open or a kernel busy
-	noticed bool          // a person was told about this idle time
+	noticed bool          // the user was told about this idle time
 }
 
 const (
@@ -65,7 +65,7 @@ func (m *Meter) IdleTime(ref string) time.Duration {
 
 // checkDue reports whether the job should be measured, to find out whether it is idle:
 // soon after the last sign of use, for something to compare with, then twice until a
-// person is told, and after that rarely. A check that fails is not repeated at once: it may
+// user is told, and after that rarely. A check that fails is not repeated at once: it may
 // have cost a job step.
 func (m *Meter) checkDue(now time.Time) bool {
 	limit := m.source.IdleAfter()
@@ -84,7 +84,7 @@ func (m *Meter) checkDue(now time.Time) bool {
 	return passed(limit/2) || passed(limit) || unused-tried >= limit/2
 }
 
-// judge finds out from a measurement whether the job is idle, and tells a person after a long
+// judge finds out from a measurement whether the job is idle, and tells the user after a long
 // time. Only where that is due is its page asked, which costs the cluster two requests.
 func (m *Meter) judge(ctx context.Context, u api.Usage, check bool) {
 	if u.Source == "" || m.cpu == nil || m.span < m.every/2 {
@@ -132,7 +132,7 @@ func computes(cpu float64, u api.Usage) bool {
 		slices.ContainsFunc(u.GPUs, func(g api.GPUUsage) bool { return g.Percent != nil && *g.Percent >= idlePercent })
 }
 
-// idleText tells a person that a job is idle, and what that costs.
+// idleText tells the user that a job is idle, and what that costs.
 func idleText(session string, long time.Duration, job api.Job, nodes int, u api.Usage) string {
 	text := fmt.Sprintf("%s: idle for %s, ", session, api.DurationText(long))
 	left := time.Until(job.End)

@@ -15,11 +15,11 @@ type Source interface {
 	// Traffic is what the session's forwards have relayed in bytes, and how many connections
 	// they have now.
 	Traffic() (in, out, conns int64)
-	// IdleAfter is after how long a person is told that the job is idle; 0: never.
+	// IdleAfter is after how long the user is told that the job is idle; 0: never.
 	IdleAfter() time.Duration
 	// PageUsed is when the page of the job was last used; zero: it has none that tells.
 	PageUsed(ctx context.Context) (time.Time, error)
-	// SetIdle takes in that the job is idle, in words for a person, or with "" that it is not.
+	// SetIdle takes in that the job is idle, in words for the user, or with "" that it is not.
 	SetIdle(text string)
 }
 

@@ -26,7 +26,7 @@ const (
 	copyVerb   verb = "copy"
 )
 
-// task is what a person asked for by a key.
+// task is what the user asked for by a key.
 type task struct {
 	verb    verb
 	session string // "" for a job that belongs to none

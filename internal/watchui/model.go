@@ -382,7 +382,7 @@ func (m *model) acted(msg actedMsg) tea.Cmd {
 	return tea.SetClipboard(msg.result.clipboard)
 }
 
-// errorText is an error with what a person can do about it.
+// errorText is an error with what the user can do about it.
 func errorText(err error) string {
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Hint != "" {
 		return e.Message + "\n→ " + e.Hint

@@ -29,7 +29,7 @@ const (
 	appNoVNC       = "novnc"
 	appVNC         = "vnc"
 	appParaView    = "paraview"
-	appCommand     = "command" // a person's own program, started by a job of ours
+	appCommand     = "command" // the user's own program, started by a job of ours
 	appStreamlit   = "streamlit"
 	appGradio      = "gradio"
 	appBokeh       = "bokeh"

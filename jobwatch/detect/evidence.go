@@ -50,7 +50,7 @@ type statement struct {
 	seq     int // its number, over all streams
 	app     string
 	addr    address
-	desc    string // what the line is, for a person
+	desc    string // what the line is, for the user
 	open    bool   // the page asks for no token or password
 	leadsTo int    // of a reverse tunnel, the port it leads to
 }
@@ -77,7 +77,7 @@ func newEvidence(only string) *evidence {
 }
 
 // wants reports whether an app was requested. A statement about no particular app
-// may be about the requested one, and so is that of a job of ours about a person's program.
+// may be about the requested one, and so is that of a job of ours about the user's program.
 func (e *evidence) wants(app string) bool {
 	return e.only == "" || app == "" || app == e.only || app == appCommand && servesPage(e.only)
 }

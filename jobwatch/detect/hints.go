@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hintRules read what a job script prints for the person: the command for a tunnel,
+// hintRules read what a job script prints for the user: the command for a tunnel,
 // or a sentence about where the server will be. It was printed before the server tried
 // to bind, by a script that knows the name of its node.
 var hintRules = []rule{

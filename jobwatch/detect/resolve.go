@@ -29,7 +29,7 @@ import (
 //     the scheduler knows the node; the word "hostname" is not, since the port
 //     beside it may be made up too.
 //  7. A link in the job's instructions ("then open http://localhost:8888/?token=…"),
-//     for the token: its address is one on the person's own machine.
+//     for the token: its address is one on the user's own machine.
 //
 // Of several servers, one that runs comes before one that ended, and the one that
 // announced itself last before the others.
@@ -197,7 +197,7 @@ func (c *candidate) ownPort() int {
 }
 
 // empty reports whether no statement means that there is a server. A link to the
-// person's own machine counts only with a token that can be a real one.
+// user's own machine counts only with a token that can be a real one.
 func (c *candidate) empty() bool {
 	if cmp.Or(c.socket, c.reverse, c.display, c.wildcard, c.loopback, c.noHost, c.hint) != nil {
 		return false
@@ -205,7 +205,7 @@ func (c *candidate) empty() bool {
 	return c.link == nil || c.link.addr.port == 0 || !c.link.addr.hasRealToken()
 }
 
-// compareCandidates puts what a person most likely wants first.
+// compareCandidates puts what the user most likely wants first.
 func compareCandidates(a, b *candidate) int {
 	return cmp.Or(
 		cmp.Compare(a.tier(), b.tier()),

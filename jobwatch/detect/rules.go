@@ -31,7 +31,7 @@ type rule struct {
 	unnamed  bool   // the line must name no other app
 	re       func() *regexp.Regexp
 	path     string // the page, if the line has none
-	desc     string // what the line is, or why it is ignored, for a person
+	desc     string // what the line is, or why it is ignored, for the user
 	near     string // matches only within a few lines of this mark
 	late     bool   // any program may print the line: it counts only after the app has announced itself
 	read     func(*reader, logLine)

@@ -11,7 +11,7 @@ import (
 )
 
 // discoverScript is Grid Engine's part of a discovery: three connections to the server. qconf
-// answers only on administrative hosts; qstat -U has the queues that a person may use, with
+// answers only on administrative hosts; qstat -U has the queues that the user may use, with
 // their limits. Of the resources of each queue, which are many, few lines count.
 const discoverScript = `ge_queues() {
 	qstat -f -F -U "$user" -u "$user" | grep -E '^[^ ]+@|[a-z]:(qname|h_rt|gpus?|ngpus|cuda)='

@@ -132,7 +132,7 @@ func (g scheduler) describe(ctx context.Context, sh *remote.Shell, numbers []str
 // maxDescribed is how many jobs are described in one answer.
 const maxDescribed = 50
 
-// qstat queries the list, and in the same command what second prints. A person's ~/.sge_qstat
+// qstat queries the list, and in the same command what second prints. The user's ~/.sge_qstat
 // may add the jobs of others to the list.
 func (g scheduler) qstat(ctx context.Context, sh *remote.Shell, second string) (answer remote.Result, err error) {
 	mark := remote.NewMark()
@@ -344,7 +344,7 @@ func (g scheduler) withLogs(ctx context.Context, sh *remote.Shell, rows []row) [
 }
 
 // FindTagged reads the id from qsub's answer. If that was lost, it looks at the newest of the
-// person's jobs.
+// user's jobs.
 func (g scheduler) FindTagged(ctx context.Context, sh *remote.Shell, tag string) (api.Job, error) {
 	answer, err := sched.SubmitOutput(ctx, sh, tag)
 	if err != nil {

@@ -27,7 +27,7 @@ type row struct {
 	queues        []string      // that it asked for
 }
 
-// parseList reads the answer of qstat -r -xml. If an option of the person adds a row for
+// parseList reads the answer of qstat -r -xml. If an option of the user adds a row for
 // every slot of a parallel job, only that of its first host counts.
 func parseList(out string) ([]row, error) {
 	if i := strings.Index(out, "<?xml"); i > 0 {

@@ -20,7 +20,7 @@ type record struct {
 	number, name   string
 	script         string // as on the command line of qsub
 	cwd            string // "": the job runs in the home folder
-	workdir, home  string // where it was submitted, and the person's home
+	workdir, home  string // where it was submitted, and the user's home
 	user           string
 	stdout, stderr string // as requested
 	merged         bool   // standard error goes to standard output

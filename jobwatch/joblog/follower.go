@@ -131,7 +131,7 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 }
 
 // ReadOften makes the Follower read often for a while: the job started, the connection is back,
-// or a person acted.
+// or the user acted.
 func (f *Follower) ReadOften() {
 	f.mu.Lock()
 	f.often = time.Now()

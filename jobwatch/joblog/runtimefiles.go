@@ -83,7 +83,7 @@ func (r *RuntimeFiles) Err() error {
 // find corrects f by the newest runtime file since the job's start that can be the
 // job's own. A server that is bound to a name is on that node. Any other server may be
 // on any node, and has to respond there to the token in the file. A server on another
-// port than f has may belong to another job of the same person. It counts only with
+// port than f has may belong to another job of the same user. It counts only with
 // anyPort, since the port in f may have been in use, and only if it is a process of the
 // job.
 func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool) (detect.Finding, bool) {
@@ -120,7 +120,7 @@ type runtimeFile struct {
 	endpoint api.Endpoint
 }
 
-// runtimeList has the runtime files of a person on one host, which all jobs there share.
+// runtimeList has the runtime files of the user on one host, which all jobs there share.
 type runtimeList struct {
 	turn  remote.Turn // taken while they are read; guards the rest
 	files []runtimeFile
@@ -145,7 +145,7 @@ func (l *runtimeList) read(ctx context.Context, r remote.Runner, maxAge time.Dur
 	return files, err
 }
 
-// readRuntimeFiles reads the runtime files of all Jupyter servers of the person by one
+// readRuntimeFiles reads the runtime files of all Jupyter servers of the user by one
 // command, newest first. Those that are not complete are left out.
 func readRuntimeFiles(ctx context.Context, r remote.Runner) ([]runtimeFile, error) {
 	mark := remote.NewMark()

@@ -34,7 +34,7 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 	}
 }
 
-// allows reports whether a person may submit to a queue, as far as qstat says it.
+// allows reports whether the user may submit to a queue, as far as qstat says it.
 func allows(q record, user string, groups []string) bool {
 	open := q["enabled"] != "False" && q["started"] != "False" && q["from_route_only"] != "True"
 	return open && (q["acl_user_enable"] != "True" || isListed(q["acl_users"], user)) &&

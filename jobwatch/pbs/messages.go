@@ -51,7 +51,7 @@ var refusals = sched.RefusalHints([][2]string{
 var doubt = regexp.MustCompile(`(?i)timed? ?out|End of File|Protocol \(ASN|No reply|Broken pipe|Connection reset`)
 
 // reasonFor explains the comment of a waiting job: "Not Running: …" or "Can Never Run: …". Comments
-// that say nothing to a person stay as PBS has them.
+// that say nothing to the user stay as PBS has them.
 func reasonFor(comment string) sched.Reason {
 	r, _ := sched.BestMatch(waitReasons, comment)
 	if !strings.HasPrefix(comment, "Can Never Run") && (r.Words != "" || r.Never == "") {

@@ -75,7 +75,7 @@ func (scheduler) IDsIn(env map[string]string) []string { return []string{env["PB
 // PerRound: qstat -f opens a connection for each job.
 func (scheduler) PerRound(connections int) int { return connections }
 
-// qstatTable lists all jobs of the person over one connection. Torque has no option -w and
+// qstatTable lists all jobs of the user over one connection. Torque has no option -w and
 // fails before it connects.
 const qstatTable = `table() {
 	limit qstat $1 -u "$(id -un)" -n -s -1 -w
@@ -192,7 +192,7 @@ func (p scheduler) WithName(ctx context.Context, sh *remote.Shell, jobs []api.Jo
 	return sure, nil
 }
 
-// qselect returns the ids of the person's jobs that match the options.
+// qselect returns the ids of the user's jobs that match the options.
 func (scheduler) qselect(ctx context.Context, sh *remote.Shell, options string) ([]string, error) {
 	res, err := query(ctx, sh, "qselect", `limit qselect -u "$(id -un)" `+options)
 	if err != nil {

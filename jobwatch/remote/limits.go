@@ -11,7 +11,7 @@ type Limits struct {
 	QuerySlow time.Duration // the same once every watched job has waited for long
 	SlowAfter time.Duration // what "for long" is
 	QueryMin  time.Duration // between two queries, whoever requests them
-	// QueryAfterSubmit is how soon after a submission that a person waits for one query may
+	// QueryAfterSubmit is how soon after a submission that the user waits for one query may
 	// come before QueryMin has passed; zero: none may.
 	QueryAfterSubmit time.Duration
 	Jitter           float64 // how much longer a wait may be, as a fraction
@@ -23,7 +23,7 @@ type Limits struct {
 	Command  time.Duration // how long one command may take
 	Discover time.Duration // how long what `tunctl init` asks of a host may take
 
-	LogFirst    time.Duration // between two reads of a log right after the submission, the start or an action of a person
+	LogFirst    time.Duration // between two reads of a log right after the submission, the start or an action of the user
 	LogFirstFor time.Duration // how long "right after" is
 	LogEarly    time.Duration // between two reads after that, once the log exists
 	LogEarlyFor time.Duration // until when, also from the start on

@@ -84,7 +84,7 @@ func (s *Shell) readClock(res *Result) {
 // the host's clock.
 const clockWord = "tunctl.clock "
 
-// QueryPrelude precedes every query. It makes words and times independent of the person's
+// QueryPrelude precedes every query. It makes words and times independent of the user's
 // settings, and its function limit ends commands that wait for a hung server. It is not for
 // commands that submit: a job inherits their environment. It prints the host's time first.
 const QueryPrelude = `export LC_ALL=C TZ=UTC0

@@ -118,7 +118,7 @@ type Directives struct {
 	OthersOff string
 	// Variables are those of the environment that stand for an option.
 	Variables func(option string) []string
-	// Defaults is the sh command that succeeds if a file of the person may have options.
+	// Defaults is the sh command that succeeds if a file of the user may have options.
 	Defaults string
 }
 

@@ -171,11 +171,11 @@ var commonRefusals = RefusalHints([][2]string{
 type Reason struct {
 	Words string
 	Held  bool
-	// Never: waiting does not help; a person must act.
+	// Never: waiting does not help; the user must act.
 	Never bool
 }
 
-// Hint is what a person reads about it.
+// Hint is what the user reads about it.
 func (r Reason) Hint() string {
 	if r.Never && !r.Held {
 		return api.HintNeverStarts + ": " + strings.Replace(r.Words, "the job asks", "it asks", 1)

@@ -23,7 +23,7 @@ var ErrNoJob = errors.New("the scheduler does not know this job")
 type Scheduler interface {
 	// Kind is what is the same on all hosts.
 	Kind() *Kind
-	// List returns the person's jobs that wait or run, in one query.
+	// List returns the user's jobs that wait or run, in one query.
 	List(ctx context.Context, sh *remote.Shell) ([]api.Job, error)
 	// WithName returns those jobs of a list that may have that name.
 	WithName(ctx context.Context, sh *remote.Shell, jobs []api.Job, name string) ([]api.Job, error)
@@ -34,7 +34,7 @@ type Scheduler interface {
 	PerRound(connections int) int
 	// Details returns everything about a few jobs, at most PerRound. One that is missing is gone.
 	Details(ctx context.Context, sh *remote.Shell, ids []string) ([]api.Job, error)
-	// History returns the person's jobs of the last day or more that the host remembers,
+	// History returns the user's jobs of the last day or more that the host remembers,
 	// perhaps with those that wait or run.
 	History(ctx context.Context, sh *remote.Shell) ([]api.Job, error)
 	// FindTagged finds the job that was submitted from the folder of tag, also an ended one. It may
@@ -181,7 +181,7 @@ type Kind struct {
 	// "part NAME SECONDS BYTES COMMAND..." prints what a command prints, and Scheduler.ReadDiscovery
 	// reads it.
 	Discover string
-	// Program is the submit command as a person would type it.
+	// Program is the submit command as the user would type it.
 	Program string
 	// JobName is the option for the name of a job; "" if there is none.
 	JobName string

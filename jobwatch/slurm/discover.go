@@ -54,7 +54,7 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 	}
 }
 
-// readPartition reads a line of scontrol -o show partition. It reports whether the person
+// readPartition reads a line of scontrol -o show partition. It reports whether the user
 // may use the partition, as far as the line says it.
 func readPartition(line string, groups []string, accounts []api.Account) (api.Partition, bool) {
 	keys := map[string]string{}

@@ -11,7 +11,7 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// Job names may contain anything that a person can type, so squeue's fields end in control
+// Job names may contain anything that the user can type, so squeue's fields end in control
 // characters.
 const (
 	fieldEnd  = "\x1f"

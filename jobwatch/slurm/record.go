@@ -33,7 +33,7 @@ const tailKeys = `SegmentSize SpreadSegments ConsolidateSegments Switches BurstB
 	`ExpeditedRequeue OOMKillStep CpusPerTres MemPerTres TresBind TresFreq TresPerJob TresPerNode TresPerSocket TresPerTask ` +
 	`MailUser MailType NtasksPerTRES ContainerType Container ContainerID SELinuxContext ResvPorts`
 
-// freeKeys have a person's text or path as value, which may look like anything. In the form
+// freeKeys have the user's text or path as value, which may look like anything. In the form
 // with several lines, each has its own line.
 const freeKeys = `Command SubmitLine WorkDir AdminComment SystemComment Comment Extra StdErr StdIn StdOut BurstBuffer`
 

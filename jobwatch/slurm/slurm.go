@@ -73,7 +73,7 @@ func (scheduler) IDsIn(env map[string]string) []string {
 	return []string{env["SLURM_JOB_ID"], taskID("", env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"])}
 }
 
-// prelude is QueryPrelude without the person's settings for Slurm's output.
+// prelude is QueryPrelude without the user's settings for Slurm's output.
 const prelude = remote.QueryPrelude + `export SLURM_TIME_FORMAT=%s
 unset SQUEUE_FORMAT SQUEUE_FORMAT2 SQUEUE_SORT SQUEUE_STATES SQUEUE_PARTITION SQUEUE_USERS SQUEUE_ARRAY SQUEUE_NAMES
 unset SQUEUE_ACCOUNT SQUEUE_QOS SQUEUE_LICENSES SQUEUE_ALL SQUEUE_ARRAY_UNIQUE SQUEUE_PRIORITY SQUEUE_SIBLING SACCT_FORMAT SCONTROL_ALL
@@ -326,7 +326,7 @@ func problem(command string, res remote.Result) error {
 	return sched.CommandError(command, res.Exit, words)
 }
 
-// Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in a person's
+// Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in the user's
 // environment, sends a job to another one, which has its own ids, controller and queue. In
 // this package a job there has the name api.Job.Ref, "4711;gpu", as in sbatch's answer.
 

@@ -27,7 +27,7 @@ const (
 var ErrFew = errors.New("the host allows only one session at a time, which is kept for commands")
 
 // reserved is how many of a connection's sessions are reserved for our own
-// commands, so that a person's open shells and streams never stop the watching of a job.
+// commands, so that the user's open shells and streams never stop the watching of a job.
 const reserved = 2
 
 // Limit bounds how many sessions are open at once on one connection. It learns
@@ -69,7 +69,7 @@ func (s *Limit) Acquire(ctx context.Context, done <-chan struct{}) *Slot {
 	return s.acquireBelow(ctx, done, func() int { return s.limit })
 }
 
-// AcquireShared is acquire for a person's shell or copy. It leaves reserved
+// AcquireShared is acquire for the user's shell or copy. It leaves reserved
 // free, but one shared session is always possible.
 func (s *Limit) AcquireShared(ctx context.Context, done <-chan struct{}) *Slot {
 	return s.acquireBelow(ctx, done, func() int { return max(1, s.limit-reserved) })

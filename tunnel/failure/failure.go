@@ -30,8 +30,8 @@ const (
 	ClosedPort       // nothing listens there; after refused logins, a suspected ban
 	Banned           // the server says that it refuses this address for a while
 	Refused          // the server refused a login, by its word or by its hang-up, and may count that
-	NeedsUser        // only a person can log in
-	Permanent        // it fails until a person changes something
+	NeedsUser        // only the user can log in
+	Permanent        // it fails until the user changes something
 )
 
 // Wrap marks err, which may be nil, as of this class.

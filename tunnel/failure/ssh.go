@@ -12,7 +12,7 @@ type SSHReason struct {
 	Code  api.Code
 	Hint  string
 	Login bool // a server saw a login
-	Ask   bool // it might have logged in with a person's answer
+	Ask   bool // it might have logged in with the user's answer
 	Mute  bool // the login ended without a word of the server
 	Lost  bool // the connection broke
 }

@@ -17,7 +17,7 @@ const (
 	// downRetry is the pause before the next dial on a host that is not connected,
 	// in case nobody withdraws the target.
 	downRetry = 250 * time.Millisecond
-	// pageHoldFor is how long a person waits for a page before the waiting page tells why; a
+	// pageHoldFor is how long the user waits for a page before the waiting page tells why; a
 	// short break of the link passes unseen.
 	pageHoldFor = 3 * time.Second
 	// requestTimeout is how long a client that can only get its answer over HTTP may

@@ -66,7 +66,7 @@ type Target struct {
 	Limited bool
 }
 
-// Reason tells a person why a forward has no target.
+// Reason tells the user why a forward has no target.
 type Reason struct {
 	Kind  ReasonKind
 	Title string // "Waiting in the queue"
@@ -78,12 +78,12 @@ type Reason struct {
 	Hint  string // what to do about it in a terminal
 	Tray  string // where the tray's menu does the same
 	Since time.Time
-	// Transient is set if it passes within seconds without a person's help, so that a
+	// Transient is set if it passes within seconds without the user's help, so that a
 	// client should wait.
 	Transient bool
 }
 
-// ReasonKind is what a reason requires of a person.
+// ReasonKind is what a reason requires of the user.
 type ReasonKind string
 
 // The kinds of reasons.
@@ -133,7 +133,7 @@ type ListenOptions struct {
 	Ports   func() []int
 	HoldFor time.Duration // how long clients wait for a target; 30 s if zero
 	// Waiting, if set, is called repeatedly while a client or a waiting page waits for a
-	// target: with true if a person has just asked for a page.
+	// target: with true if the user has just asked for a page.
 	Waiting func(person bool)
 	Log     *slog.Logger
 }
@@ -328,7 +328,7 @@ func (f *Forward) Port() int { return f.local.port() }
 // "127.0.0.1:8888" if the port on ::1 may belong to another program.
 func (f *Forward) URLHost() string { return f.local.urlHost }
 
-// Note tells a person that the wanted port is in use, and by which program. It is
+// Note tells the user that the wanted port is in use, and by which program. It is
 // empty if the forward listens where it should.
 func (f *Forward) Note() string { return f.local.note }
 

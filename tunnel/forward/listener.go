@@ -19,7 +19,7 @@ import (
 )
 
 // nearbyPorts is how many ports after one in use are tried before the system picks any:
-// a person expects 8889 after 8888.
+// the user expects 8889 after 8888.
 const nearbyPorts = 20
 
 // A forward that may listen on any port tries a few of these first. Systems give higher
@@ -143,7 +143,7 @@ func listenPort(bind string, port int) (*localListener, error) {
 	}
 }
 
-// listenBound listens on the address that a person chose.
+// listenBound listens on the address that the user chose.
 func listenBound(bind string, port int) (*localListener, error) {
 	if bind == "*" {
 		bind = ""

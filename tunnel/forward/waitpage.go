@@ -71,7 +71,7 @@ type waitData struct {
 	Output                                string
 	Facts                                 []Fact
 	Commands                              bool // the hint is one, or several
-	Continues                             bool // without a person's help
+	Continues                             bool // without the user's help
 	Retry                                 int
 	Style                                 template.CSS
 	Script                                template.JS
@@ -158,7 +158,7 @@ func writeResponse(w io.Writer, req *http.Request, status int, body []byte, head
 	return resp.Write(w)
 }
 
-// isNavigation reports whether a browser requests a page for a person to see. A program
+// isNavigation reports whether a browser requests a page for the user to see. A program
 // that requests data could not use ours.
 func isNavigation(r *http.Request) bool {
 	if r == nil || r.Header.Get("Upgrade") != "" || !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -257,7 +257,7 @@ func Plain(key ssh.PublicKey) ssh.PublicKey {
 
 // unknown decides about a new key; others are known keys of other types. A server that
 // has one of those would have shown it, since their algorithms come first. So only a
-// person can accept the new key then.
+// user can accept the new key then.
 func (k *Checker) unknown(ctx context.Context, key ssh.PublicKey, others []xknownhosts.KnownKey) error {
 	shown := ssh.FingerprintSHA256(key)
 	expected := slices.DeleteFunc(slices.Clone(others), func(known xknownhosts.KnownKey) bool { return !k.CouldShow(known.Key) })

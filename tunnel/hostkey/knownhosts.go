@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownHosts are the known_hosts files of a person and a system. The library refuses a
+// knownHosts are the known_hosts files of the user and a system. The library refuses a
 // whole file for one line that it cannot read; OpenSSH, and this, skip the line.
 type knownHosts struct {
 	*knownhosts.HostKeyDB
@@ -24,7 +24,7 @@ type knownHosts struct {
 }
 
 // readKnownHosts reads the files that exist. As for OpenSSH, one that cannot be read knows
-// no host: the person can still log in, and is asked.
+// no host: the user can still log in, and is asked.
 func readKnownHosts(paths []string) (*knownHosts, error) {
 	k := &knownHosts{origins: map[string]string{}}
 	var files []string

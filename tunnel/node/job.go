@@ -29,7 +29,7 @@ import (
 //
 //	A relay in a job step.
 //
-//	The hop although it is not a part of the job, if no step starts. A person is told.
+//	The hop although it is not a part of the job, if no step starts. The user is told.
 type jobAccess struct {
 	routeFinder
 	node  *Node
@@ -50,7 +50,7 @@ const (
 // outsideFor is how long the route outside the job is used before steps are tried again.
 const outsideFor = 10 * time.Minute
 
-// noticeKind is what a person is told at most once for each node.
+// noticeKind is what the user is told at most once for each node.
 type noticeKind int
 
 const (
@@ -248,7 +248,7 @@ func (j *jobAccess) tellEnded(lived time.Duration) {
 		"Some sites end long processes on login nodes, where srun waits", j.o.Job, api.DurationText(lived.Round(time.Second))))
 }
 
-// tell tells a person something, once for each kind.
+// tell tells the user something, once for each kind.
 func (j *jobAccess) tell(kind noticeKind, text string) {
 	if _, known := j.told.LoadOrStore(kind, true); known {
 		return

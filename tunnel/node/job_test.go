@@ -105,7 +105,7 @@ func (f *fakeSlurm) run(ch ssh.Channel, line string) int {
 	return max(cmd.ProcessState.ExitCode(), 0)
 }
 
-// insideJob is a node of job 7 with that srun, and what a person is told.
+// insideJob is a node of job 7 with that srun, and what the user is told.
 func insideJob(t *testing.T, f *fakeSlurm, name string, change func(*tunnel.Limits), node func(map[string]*sshtest.Server)) (*Node, *notices, *login) {
 	t.Helper()
 	limits := tunnel.DefaultLimits()

@@ -56,7 +56,7 @@ type Options struct {
 	QsubJob string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
 	// NoResume has what runs inside the job end with the connection to the host.
 	NoResume bool
-	// Notice is given what a person should know about the route into the job, each kind of
+	// Notice is given what the user should know about the route into the job, each kind of
 	// text at most once; nil: nobody is told.
 	Notice func(text string)
 	// Records remember the relays that may outlive this program; nil: nobody does.

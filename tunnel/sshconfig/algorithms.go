@@ -45,7 +45,7 @@ func hostKeyRank(algorithm string) int {
 
 var hostKeyKinds = []string{"ed25519", "ecdsa", "rsa-sha2-512", "rsa-sha2-256"}
 
-// Algorithms are those to offer: the person's as far as the library supports them,
+// Algorithms are those to offer: the user's as far as the library supports them,
 // otherwise ours. If nothing is left of a list that is an error, not a silent default:
 // somebody restricted it for a reason.
 func (s *Settings) Algorithms() (common ssh.Config, hostKeys []string, err error) {

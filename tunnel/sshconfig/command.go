@@ -9,7 +9,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// FindSSH finds the ssh program of the system where it has one, else in the person's PATH,
+// FindSSH finds the ssh program of the system where it has one, else in the user's PATH,
 // or in our own: an agent started at login may lack the former.
 func FindSSH(env api.Env) (string, error) {
 	if path, err := exec.LookPath(systemSSH()); err == nil {
@@ -30,7 +30,7 @@ func FindSSH(env api.Env) (string, error) {
 // computer that just woke up everything is slow.
 const outputDelay = 5 * time.Second
 
-// ShellCommand runs a line as ssh runs the commands of its settings: by the person's
+// ShellCommand runs a line as ssh runs the commands of its settings: by the user's
 // shell, in their newest environment. Ending it ends the programs that it started.
 func ShellCommand(ctx context.Context, line string, env api.Env) *exec.Cmd {
 	cmd := shell(ctx, line)

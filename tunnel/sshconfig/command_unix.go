@@ -19,10 +19,10 @@ func systemSSH() string { return "" }
 // systemDir has the settings for all people.
 func systemDir() string { return "/etc/ssh" }
 
-// shell runs a line by the person's shell, in a process group that ends as a whole.
+// shell runs a line by the user's shell, in a process group that ends as a whole.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	program := cmp.Or(os.Getenv("SHELL"), "/bin/sh")
-	cmd := exec.CommandContext(ctx, program, "-c", line) //nolint:gosec // it is the person's own command
+	cmd := exec.CommandContext(ctx, program, "-c", line) //nolint:gosec // it is the user's own command
 	endAsGroup(cmd)
 	return cmd
 }

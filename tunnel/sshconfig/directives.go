@@ -24,7 +24,7 @@ func (d directives) first(key string) string {
 }
 
 // settingsFrom turns directives into Settings. Values equal to the defaults were not set
-// by the person.
+// by the user.
 func settingsFrom(destination string, d, defaults directives) Settings {
 	_, alias, _ := splitDestination(destination)
 	s := Settings{

@@ -149,7 +149,7 @@ func matchAny(patterns []string, name string) bool {
 	})
 }
 
-// OwnSuffix ends the names that tunctl itself writes into a person's ssh config, such as
+// OwnSuffix ends the names that tunctl itself writes into the user's ssh config, such as
 // narval.tun: they lead back to its agent.
 const OwnSuffix = ".tun"
 

@@ -21,10 +21,10 @@ import (
 
 // A Resolver turns a host's name into settings: what the config calls the host, what ssh
 // says about that, and what the config and the site add. The zero Resolver reads the
-// person's own ssh_config in this process's environment.
+// user's own ssh_config in this process's environment.
 type Resolver struct {
-	SSHConfig string        // as ssh -F; "" = the person's own
-	Env       api.Env       // the person's newest environment; PATH finds ssh
+	SSHConfig string        // as ssh -F; "" = the user's own
+	Env       api.Env       // the user's newest environment; PATH finds ssh
 	Timeout   time.Duration // of one run of `ssh -G`; 0 = 15 s
 	// Target is the ssh destination of a host's name; nil: the name itself.
 	Target func(name string) string
@@ -140,7 +140,7 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	return s, nil
 }
 
-// programDefaults are what ssh programs do unless a person sets something else, by the file of the
+// programDefaults are what ssh programs do unless the user sets something else, by the file of the
 // program: an update of OpenSSH may change them.
 var programDefaults sync.Map // of programFile: directives
 
@@ -151,7 +151,7 @@ type programFile struct {
 }
 
 // defaultsOf returns the defaults of an ssh program, which are the same for every host but
-// for its name: the person set what differs from them.
+// for its name: the user set what differs from them.
 func (r Resolver) defaultsOf(ctx context.Context, program string) (directives, error) {
 	info, err := os.Stat(program)
 	if err != nil {
@@ -213,7 +213,7 @@ var (
 
 // classOf is the class of a failed `ssh -G`, by its messages. A Match exec may
 // have printed among them, or after them, so all lines count: a temporary failure that is
-// taken for a mistake in the settings would stop the host until a person acts, while the
+// taken for a mistake in the settings would stop the host until the user acts, while the
 // reverse only reads the settings again.
 func classOf(messages string) failure.Class {
 	if mayPass.MatchString(messages) && !configMistake.MatchString(messages) {

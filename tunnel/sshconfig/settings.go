@@ -1,4 +1,4 @@
-// Package sshconfig turns the name of a host into [Settings]: what the person's
+// Package sshconfig turns the name of a host into [Settings]: what the user's
 // ssh_config says about it, read by `ssh -G`, or from the files where there is no ssh
 // program. It also runs the commands that settings name as ssh would.
 //
@@ -17,7 +17,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// Settings are what the person's ssh_config says about a destination, with paths and
+// Settings are what the user's ssh_config says about a destination, with paths and
 // tokens expanded, and what tunctl's config adds.
 type Settings struct {
 	Destination string // as given: an alias, user@host, or ssh://user@host:port
@@ -27,7 +27,7 @@ type Settings struct {
 	User        string
 
 	IdentityFiles    []string
-	OwnIdentities    bool // IdentityFiles are the person's, not defaults
+	OwnIdentities    bool // IdentityFiles are the user's, not defaults
 	CertificateFiles []string
 	IdentitiesOnly   bool
 	IdentityAgent    string // "" = SSH_AUTH_SOCK, "none" = no agent
@@ -42,7 +42,7 @@ type Settings struct {
 	HashKnownHosts        bool
 	RevokedHostKeys       string // a file of keys, or a KRL; "" = none
 
-	// The algorithm lists are empty unless the person set them.
+	// The algorithm lists are empty unless the user set them.
 	KexAlgorithms     []string
 	Ciphers           []string
 	MACs              []string
@@ -56,7 +56,7 @@ type Settings struct {
 	ServerAliveInterval time.Duration // 0 = ours
 	ServerAliveCountMax int
 	TCPKeepAlive        bool
-	IPQoS               string // "" unless the person set it
+	IPQoS               string // "" unless the user set it
 	AddressFamily       string // any, inet, inet6
 	BindAddress         string
 
@@ -73,11 +73,11 @@ type Settings struct {
 	RemoteForwards  []string
 	DynamicForwards []string
 
-	// From tunctl's config, set by Resolver.Preset: a command to run before a person logs
+	// From tunctl's config, set by Resolver.Preset: a command to run before the user logs
 	// in, and api.TransportOpenSSH or api.TransportNative; "": either.
 	BeforeLogin string
 	Transport   string
-	// LoginPages are the hosts of web pages that a login may ask a person to open.
+	// LoginPages are the hosts of web pages that a login may ask the user to open.
 	LoginPages []string
 	// PublishedHostKeys are the fingerprints of the host's keys that its site publishes.
 	PublishedHostKeys []string
@@ -91,7 +91,7 @@ type Settings struct {
 	RetryMin     time.Duration
 	Refusals     int
 
-	SSHConfig string // the file they were read from, as ssh -F; "" = the person's own
+	SSHConfig string // the file they were read from, as ssh -F; "" = the user's own
 	Source    string // "ssh -G" or "ssh_config"
 	Warnings  []string
 }

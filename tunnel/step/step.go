@@ -32,7 +32,7 @@ var (
 // 127. The last word is what process lists show.
 func Command() string {
 	// RHEL has a python3 of its own where none was installed. -I and -S leave out what the
-	// person's environment or home folder add to Python.
+	// user's environment or home folder add to Python.
 	return `for p in python3 /usr/bin/python3 /usr/libexec/platform-python; do ` +
 		`command -v $p >/dev/null 2>&1 && exec $p -I -S -c "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))" tunctl-relay; done; ` +
 		`echo "python3 is not installed on this node" >&2; exit 127`

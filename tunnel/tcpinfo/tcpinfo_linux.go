@@ -30,7 +30,7 @@ const (
 // TuneRetransmit has the system send lost bytes again sooner. The few bytes of an
 // interactive connection are sent at even distances first: a link that loses a third of
 // its packets then recovers in seconds, and not in half a minute. After an outage of
-// minutes, a connection that only a person could replace continues within the pause;
+// minutes, a connection that only the user could replace continues within the pause;
 // kernels before 6.15 wait as long as the outage has lasted, up to two minutes.
 func TuneRetransmit(c net.Conn) {
 	const rtoMax = 44 // TCP_RTO_MAX_MS

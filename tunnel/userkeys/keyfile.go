@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// maxPassphrases is how often a person may mistype a passphrase.
+// maxPassphrases is how often the user may mistype a passphrase.
 const maxPassphrases = 3
 
 // maxKeyFile bounds the size of a key file.

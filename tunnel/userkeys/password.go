@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// Passwords stores the passwords that a person chose to save, by account: user@address
+// Passwords stores the passwords that the user chose to save, by account: user@address
 // and the way there. Each login that asks for a password looks it up.
 type Passwords interface {
 	// Password is the saved password, unless the host refused it.

@@ -19,13 +19,13 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// agentTimeout bounds listing an agent's keys. Signing has no limit: a person may have
+// agentTimeout bounds listing an agent's keys. Signing has no limit: the user may have
 // to confirm it.
 const agentTimeout = 5 * time.Second
 
 var errNoAgent = errors.New("no ssh-agent is running")
 
-// agentKeys is a connection to the person's ssh-agent.
+// agentKeys is a connection to the user's ssh-agent.
 type agentKeys struct {
 	conn net.Conn
 	agent.ExtendedAgent

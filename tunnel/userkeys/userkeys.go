@@ -131,7 +131,7 @@ func (k *Keys) usable(list []ssh.Signer) []ssh.Signer {
 	return out
 }
 
-// sign has a key sign, which may need a person's touch or confirmation, and records the
+// sign has a key sign, which may need the user's touch or confirmation, and records the
 // result.
 func (k *Keys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error) {
 	done := k.o.Signing()
@@ -184,7 +184,7 @@ func (k *Keys) passphrase(question api.Prompt) (string, error) {
 	return answer.Text, err
 }
 
-// agentKeys are those of the person's ssh-agent. Each login dials it again, since its
+// agentKeys are those of the user's ssh-agent. Each login dials it again, since its
 // socket changes.
 func (k *Keys) agentKeys() []ssh.Signer {
 	if k.agent == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// approvalTime is how long a person has to answer what an assistant asks.
+	// approvalTime is how long the user has to answer what an assistant asks.
 	approvalTime = 5 * time.Minute
 	// approvalWait is how long one request waits for the answer: clients of assistants give up
 	// after a minute. The question stays, and the same request gets its answer later.
@@ -22,7 +22,7 @@ const (
 	approvalPause = time.Minute
 )
 
-// approvals asks a person about one thing at a time.
+// approvals asks the user about one thing at a time.
 type approvals struct {
 	mu      sync.Mutex
 	current *question // the last one; nil: its answer was given to the request
@@ -30,7 +30,7 @@ type approvals struct {
 	why     string    // why not
 }
 
-// question is one to a person. It outlives the request that caused it.
+// question is one to the user. It outlives the request that caused it.
 type question struct {
 	client, text string
 	asked        time.Time

@@ -83,7 +83,7 @@ func (h *Hub) Publish(e api.Event) {
 }
 
 // publishPrompt sends a prompt to the client that caused it or, if that cannot ask a
-// person, to desktops. It returns who received it. Whoever wants an approval is
+// user, to desktops. It returns who received it. Whoever wants an approval is
 // not asked for it.
 func (h *Hub) publishPrompt(e api.Event) []*Subscriber {
 	caused := func(w *Subscriber) bool { return w.client == e.Prompt.Client }

@@ -10,7 +10,7 @@ import (
 	"tunctl/tunnel/failure"
 )
 
-// Prompts passes questions of hosts and keys to a person, and the answers back.
+// Prompts passes questions of hosts and keys to the user, and the answers back.
 type Prompts struct {
 	hub     *Hub
 	waiting sync.Map // a chan api.Answer by the ID of its prompt
@@ -54,7 +54,7 @@ func (p *Prompts) Prompt(ctx context.Context, q api.Prompt, shown func()) (api.A
 	}
 }
 
-// Answer passes a person's answer to the prompt that waits for it. The first answer counts.
+// Answer passes the user's answer to the prompt that waits for it. The first answer counts.
 func (p *Prompts) Answer(id string, a api.Answer) error {
 	waiting, ok := p.waiting.LoadAndDelete(id)
 	if !ok {

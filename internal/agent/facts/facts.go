@@ -1,5 +1,5 @@
 // Package facts says what follows from what is known about a session: its state and cause, what
-// its job waits for or how it ended, and the words that a person reads about it, in tables and on
+// its job waits for or how it ended, and the words that the user reads about it, in tables and on
 // the waiting page. It is pure: no clock, no lock, no input and no output. Who finds the facts out,
 // and who enters the state, is package agent.
 package facts
@@ -29,16 +29,16 @@ type Facts struct {
 	Paused  *api.Error       // why it does not, after crashes
 	Looking bool             // it does not know yet whether the saved job exists
 	Over    state.Submission // the last job, until there is another
-	// Candidates are the jobs of the session's name among which a person has to choose.
+	// Candidates are the jobs of the session's name among which the user has to choose.
 	Candidates []api.Job
 	Host       api.Host
-	// Served says that the session was ready since the person asked for it, maybe in the last
+	// Served says that the session was ready since the user asked for it, maybe in the last
 	// agent: a lost connection means reconnecting, not connecting.
 	Served     bool
 	NeedsJob   bool
 	Submitting bool
 	Waits      string          // how long jobs like it waited before
-	Remind     []time.Duration // how long before its end a person is reminded
+	Remind     []time.Duration // how long before its end the user is reminded
 	Endpoint   *api.Endpoint
 	Link       string        // opened as it is: nothing is forwarded
 	Answers    bool          // the endpoint answered through the connection
@@ -46,14 +46,14 @@ type Facts struct {
 	Doing      Doing         // what happens within the state
 	Unsaved    error         // why the session cannot be saved
 	FullDisk   bool          // the log of the job says so
-	Idle       bool          // a person was told that the job is idle, and it still is
-	NotEnded   error         // why a job that a person wants ended was not
-	Lapsed     bool          // there is no job, and no person permits a submission any more
-	Permit     submit.Permit // a person's permission to submit its job
+	Idle       bool          // the user was told that the job is idle, and it still is
+	NotEnded   error         // why a job that the user wants ended was not
+	Lapsed     bool          // there is no job, and no user permits a submission any more
+	Permit     submit.Permit // the user's permission to submit its job
 	Asked      submit.Plan   // what they chose for that; zero: nothing
 }
 
-// Doing is what happens within a state, in words, and what a person can do about it.
+// Doing is what happens within a state, in words, and what the user can do about it.
 type Doing struct{ Text, Hint string }
 
 // Wanted reports whether the session is to be up, and this process sees to it.
@@ -65,7 +65,7 @@ func (f *Facts) Failure() *api.Error { return cmp.Or(f.Paused, f.Saved.Failure) 
 // Job is the session's job, or the last one if it is over; nil if none is known to exist.
 func (f *Facts) Job() *api.Job { return f.submission().Job }
 
-// Cancelled reports whether a person has asked for the end of Job.
+// Cancelled reports whether the user has asked for the end of Job.
 func (f *Facts) Cancelled() bool { return f.submission().Cancel }
 
 // submission is that of Job.
@@ -103,13 +103,13 @@ type Listeners struct {
 	Others  bool     // the session has forwards that work
 }
 
-// Derived is a state with its cause in words that a person can act on.
+// Derived is a state with its cause in words that the user can act on.
 type Derived struct {
 	State api.SessionState
 	Cause string
 	Hint  string
 	Code  api.Code
-	Asked bool // a person caused it
+	Asked bool // the user caused it
 }
 
 // Derive is the one place that decides a session's state.
@@ -159,7 +159,7 @@ func (f *Facts) starting() Derived {
 	return v
 }
 
-// EndPermit ends the permission to submit: it was used, is not needed, or a person has cancelled the
+// EndPermit ends the permission to submit: it was used, is not needed, or the user has cancelled the
 // job.
 func (f *Facts) EndPermit() {
 	if !f.Permit.IsZero() {
@@ -174,7 +174,7 @@ func (f *Facts) SettlePermit(r jobwatch.Report) {
 	}
 }
 
-// Choices are a person's choices for the session's job, or those for the next one.
+// Choices are the user's choices for the session's job, or those for the next one.
 func (f *Facts) Choices() api.Choices {
 	switch {
 	case len(f.Asked.With) > 0:
@@ -241,7 +241,7 @@ func (f *Facts) refusedListeners(v Derived) Derived {
 	return v
 }
 
-// ready says what a person should know about a session that works.
+// ready says what the user should know about a session that works.
 func (f *Facts) ready(now time.Time) Derived {
 	v := Derived{State: api.SessionReady}
 	var mark time.Duration // of the job's end that has passed

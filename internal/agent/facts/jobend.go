@@ -13,7 +13,7 @@ import (
 const StartedByHand = "the job was not started by tunctl, so tunctl does not start it again"
 
 // EndedError says why the session's job is over. A job that never served has failed, and
-// the person needs to know what to fix; one that did has only ended.
+// the user needs to know what to fix; one that did has only ended.
 func EndedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string, now time.Time) *api.Error {
 	e := api.Errorf(api.CodeJobEnded, "%s", EndText(j, now)).
 		WithHint("%s; `tunctl logs %s` shows its log", StartAgain(cfg), cfg.Name)

@@ -58,7 +58,7 @@ func (f *Facts) Reason(v Derived, since, now time.Time) forward.Reason {
 	for _, link := range f.Host.Links { // text only: a server must not place a link on our page
 		r.Facts = append(r.Facts, forward.Fact{Name: "Page of the login", Value: link})
 	}
-	if f.Lapsed && r.Kind == forward.ReasonProgress { // a person must ask for the job again
+	if f.Lapsed && r.Kind == forward.ReasonProgress { // the user must ask for the job again
 		r.Kind, r.Transient, r.Tray = forward.ReasonAttention, false, f.Name+" ▸ "+api.MenuStart
 		r.Title = "Start " + strings.Replace(page, "Your", "your", 1) + " to continue"
 	}

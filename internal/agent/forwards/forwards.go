@@ -36,7 +36,7 @@ type Forward struct {
 	IsPage bool
 	Page   string              // the name of the page; "": the main one
 	Spec   configs.ForwardSpec // of a fixed target
-	Added  bool                // by a person, and in no config
+	Added  bool                // by the user, and in no config
 	Local  *forward.Forward    // nil: it listens on the host, or was not opened yet
 	remote *forward.Remote     // nil: it listens here
 	target *forward.Target     // of Local; nil: withdrawn

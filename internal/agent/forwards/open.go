@@ -22,7 +22,7 @@ type Options struct {
 	Hosts  []string // allowed in requests besides the names of this machine
 	// Listen opens a listener on the host.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
-	// Waiting is called while a client waits for a target: with true for a person.
+	// Waiting is called while a client waits for a target: with true for the user.
 	Waiting func(person bool)
 	Kept    *Kept // frees the ports that are wanted
 	// Changed is called when a forward listens on the host, no longer listens, or was refused.

@@ -12,7 +12,7 @@ import (
 	"tunctl/tunnel/sshconfig"
 )
 
-// FromSSHConfig are the forwards of a host in the person's ssh_config.
+// FromSSHConfig are the forwards of a host in the user's ssh_config.
 func FromSSHConfig(host string, settings sshconfig.Settings) ([]configs.ForwardSpec, error) {
 	var specs []configs.ForwardSpec
 	var errs []error

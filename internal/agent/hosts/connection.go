@@ -29,7 +29,7 @@ func (r Runner) Run(ctx context.Context, command string, stdin []byte) (remote.R
 }
 
 // Connected refuses a host that is not connected. It never connects: that is up
-// to a person.
+// to the user.
 func (h *Hosts) Connected(host string) error {
 	if !IsUp(h.Pool.Host(host)) {
 		return NotConnected(host, "")
@@ -52,7 +52,7 @@ func NotConnected(host, effect string) *api.Error {
 		WithHint("`tunctl login %s` connects", host)
 }
 
-// JobOutOfReach is NotConnected for what a person wants done to a job.
+// JobOutOfReach is NotConnected for what the user wants done to a job.
 func JobOutOfReach(host, id string) *api.Error {
 	e := NotConnected(host, fmt.Sprintf(", where job %s is", id))
 	e.Hint += ", then try again"

@@ -37,7 +37,7 @@ func (h *Hosts) spelling(name string) tunnel.Spelling {
 	return s
 }
 
-// nearestHost is the host that a person probably meant, with the user that they typed; ""
+// nearestHost is the host that the user probably meant, with the user that they typed; ""
 // if no name is near.
 func nearestHost(typed string, names []string) string {
 	i := strings.LastIndex(typed, "@") + 1

@@ -10,7 +10,7 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-// knownQuota is what the quota commands of a site printed last. A person who changes the site
+// knownQuota is what the quota commands of a site printed last. The user who changes the site
 // wants to see the effect.
 type knownQuota struct {
 	commands string
@@ -39,7 +39,7 @@ func (h *Hosts) setQuota(host string, r api.QuotaResponse) {
 }
 
 // Quota runs the quota commands of the host's site, at most once an hour unless a
-// person wants it now: they may be slow, and the numbers change slowly.
+// user wants it now: they may be slow, and the numbers change slowly.
 func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
 	if known, ok := h.knownQuota(req.Host); ok && !req.Refresh {
 		return known, nil

@@ -1,5 +1,5 @@
 // Package jobnode has the compute nodes of a job, for one run of it: the connections to them, which
-// all who use a node share, the names by which the login node may dial them, and what a person
+// all who use a node share, the names by which the login node may dial them, and what the user
 // should know about the way into the job. A run that is over never begins again.
 package jobnode
 
@@ -57,7 +57,7 @@ type Run struct {
 	server string                // the node of its server, if that is known
 	port   int                   // of its server; 0: not known
 	open   map[string]*node.Node // by name; each is connected when it is first used
-	// notices are what a person should know about the way into the job. The first who runs
+	// notices are what the user should know about the way into the job. The first who runs
 	// something there is told.
 	notices []string
 }
@@ -261,7 +261,7 @@ func (n *Run) Counted(ctx context.Context) (usage.Reading, error) {
 // Context is done when the run is over.
 func (n *Run) Context() context.Context { return n.run }
 
-// AddNotice keeps a text for the person who next runs something inside the job.
+// AddNotice keeps a text for the user who next runs something inside the job.
 func (n *Run) AddNotice(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

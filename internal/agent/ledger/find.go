@@ -19,7 +19,7 @@ import (
 	"tunctl/tunnel"
 )
 
-// finder finds the job of a session on an account of its host, and submits one if a person
+// finder finds the job of a session on an account of its host, and submits one if the user
 // permits that.
 type finder struct {
 	*Ledger
@@ -46,7 +46,7 @@ func (l *Ledger) Obtain(ctx context.Context, host *tunnel.Host, jobs *jobwatch.W
 }
 
 // find adopts the session's job if it exists on the account, and else submits it if a
-// person permitted that.
+// user permitted that.
 func (f *finder) find(ctx context.Context) (api.Job, error) {
 	jobs, account := f.jobs, f.account
 	f.show("asking the scheduler about the job")
@@ -198,7 +198,7 @@ func otherComputer(name string) string {
 	return fmt.Sprintf("another computer (%s)", api.Sanitize(name))
 }
 
-// noJobError says that the session has no job, and that no person permits a submission.
+// noJobError says that the session has no job, and that no user permits a submission.
 func (f *finder) noJobError(was state.Submission) error {
 	cfg := f.owner.Config()
 	elsewhere := onOtherAccount(was, cfg.Host, f.account)

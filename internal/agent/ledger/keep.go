@@ -72,7 +72,7 @@ func (k *Keeper) Serve(ctx context.Context) {
 		case next := <-updates:
 			k.handleNext(k.ledger.AsRecorded(next.Job))
 		case <-due:
-			// A person may have cancelled it meanwhile.
+			// The user may have cancelled it meanwhile.
 			if due := k.due(job); !due.IsZero() && !due.After(time.Now()) && !k.ledger.isFollowed(job) {
 				k.submitDue(ctx, job)
 			}

@@ -258,7 +258,7 @@ func (l *Ledger) promote(sub state.Submission) {
 	sub.Role = state.RoleJob
 	_ = l.owner.Record(func(f *facts.Facts) {
 		f.Served, f.Submitting, f.Doing, f.Over = false, false, facts.Doing{}, state.Submission{}
-		f.EndPermit() // a person who asked for a job meanwhile has this one
+		f.EndPermit() // the user who asked for a job meanwhile has this one
 	}, func(r *state.Session) { r.Submissions, r.Asked = r.Submissions.Put(sub), timeLimit(*sub.Job) })
 	l.Unsettled() // of the job before it, which may not be over
 }

@@ -29,7 +29,7 @@ func (l *Ledger) CheckPresent(with api.Choices) error {
 type presentChoices struct {
 	ledger *Ledger
 	known  bool        // this tunctl submitted it
-	with   api.Choices // what a person chose
+	with   api.Choices // what the user chose
 	values api.Choices // that, and what the config or the site has for the rest
 }
 

@@ -16,7 +16,7 @@ import (
 // Log is where the log of a session's job is.
 type Log struct {
 	Config string        // what the config says; "": nothing
-	User   string        // the person's name on the host; "": as on this computer
+	User   string        // the user's name on the host; "": as on this computer
 	Host   remote.Runner // runs commands on the host
 }
 

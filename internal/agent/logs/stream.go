@@ -82,7 +82,7 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 		}
 	}
 	f := joblog.NewFollower(s.Reader, o)
-	f.ReadOften() // a person asked
+	f.ReadOften() // the user asked
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer cancel(nil)

@@ -22,12 +22,12 @@ import (
 // and an account. Passwords pass through its standard input and output.
 const KeyringCommand = "keyring"
 
-// keyringTimeout bounds the wait for the keyring: a locked one asks a person, who may be
+// keyringTimeout bounds the wait for the keyring: a locked one asks the user, who may be
 // away.
 const keyringTimeout = 15 * time.Second
 
 // Passwords keeps passwords in memory and in the system keyring. A locked keyring can
-// block forever, and is found by the person's environment, not the agent's; so a separate
+// block forever, and is found by the user's environment, not the agent's; so a separate
 // process uses it.
 type Passwords struct {
 	store  *state.Store
@@ -89,7 +89,7 @@ func (p *Passwords) Refused(account string) api.Keep {
 	return api.KeepNot
 }
 
-// keyring runs this program's keyring command in the person's environment.
+// keyring runs this program's keyring command in the user's environment.
 func (p *Passwords) keyring(ctx context.Context, verb, account, input string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()

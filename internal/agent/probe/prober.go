@@ -109,7 +109,7 @@ type Prober struct {
 	target  *Target      // as last set; of the caller of SetTarget
 	targets chan *Target // to Serve
 	results chan Result
-	refused chan struct{} // receives when a person's connection was refused
+	refused chan struct{} // receives when the user's connection was refused
 
 	// Of Serve or Prove alone:
 	last            *Upgrades // of the page that answered last
@@ -228,7 +228,7 @@ func (p *Prober) Prove(ctx context.Context, t *Target, since time.Time) Result {
 		return p.unproven(t, ep, err)
 	}
 	if ep.TakesOneClient() {
-		// It must not be probed: the person's own connection tries the routes, all of them, as
+		// It must not be probed: the user's own connection tries the routes, all of them, as
 		// after a long time.
 		all := p.routes(ctx, t, ep, time.Time{})
 		if len(all) == 0 {
@@ -277,7 +277,7 @@ func (p *Prober) try(ctx context.Context, routes []Route, since time.Time) (work
 }
 
 // exposureTimeout bounds the connection to a page that is not meant to be reached from
-// outside its node. A person waits meanwhile.
+// outside its node. The user waits meanwhile.
 const exposureTimeout = 2 * time.Second
 
 // findExposure finds out whether a page without a password is open to the cluster's network,

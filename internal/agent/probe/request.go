@@ -95,7 +95,7 @@ func isIncomplete(err error) bool {
 }
 
 // probeRequest asks Jupyter for its status, and any other server for the page that a
-// person would open.
+// user would open.
 func probeRequest(ctx context.Context, ep api.Endpoint) (*http.Request, error) {
 	u := ep.PageURL("localhost") // Jupyter checks the Host header
 	if ep.App == "jupyter" {
@@ -118,7 +118,7 @@ func jupyterBase(path string) string {
 	return strings.TrimSuffix(path, "/") + "/"
 }
 
-// DialError explains a failed dial to a person.
+// DialError explains a failed dial to the user.
 func DialError(err error) error {
 	switch {
 	case errors.Is(err, api.ErrProhibited):

@@ -38,7 +38,7 @@ func (r *Route) probe(ctx context.Context) error {
 	return Once(ctx, r.Dialer, r.Endpoint)
 }
 
-// Verify proves once more that the route works, for a person who wants to use it now. A server
+// Verify proves once more that the route works, for the user who wants to use it now. A server
 // whose token or path is not known responds all the same.
 func (r *Route) Verify(ctx context.Context) error {
 	if err := r.probe(ctx); !isIncomplete(err) {

@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/ctxtime"
 )
 
-// reminder reminds a person of the job's time limit before it is reached.
+// reminder reminds the user of the job's time limit before it is reached.
 type reminder struct {
 	owner   Owner
 	session string

@@ -94,7 +94,7 @@ type Run struct {
 	nudged      bool             // the scheduler was queried when the log appeared
 
 	runningSince time.Time // when the job was first seen running
-	silence      string    // what a person was told about the empty log
+	silence      string    // what the user was told about the empty log
 
 	searching     bool // for a server whose job has no log
 	otherFindings chan detect.Finding

@@ -16,7 +16,7 @@ var errAccountChanged = errors.New("the host is connected as another account")
 
 // stayUp brings the session up, and looks for its job again when the host reconnects to
 // another account: after an edit of the config that may be another cluster, or the same
-// one by another address. What a person permitted was for the first account.
+// one by another address. What the user permitted was for the first account.
 func (r *attempt) stayUp(ctx context.Context) error {
 	s := r.session
 	for {

@@ -21,8 +21,8 @@ type attempt struct {
 	done    chan struct{}
 
 	// Guarded by session.mu:
-	who    requester // a person may ask for what the agent has started
-	client string    // through which a person last asked
+	who    requester // the user may ask for what the agent has started
+	client string    // through which the user last asked
 }
 
 // launchLocked begins an attempt.
@@ -58,7 +58,7 @@ func (r *attempt) finish(err error) {
 		failure = *api.AsError(err)
 	}
 	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && s.facts.Permit.Live(time.Now()) {
-		again := s.newAttemptLocked(r.host, byPerson, r.client) // a person asked just as the attempt ended, or for a job that was over
+		again := s.newAttemptLocked(r.host, byPerson, r.client) // the user asked just as the attempt ended, or for a job that was over
 		again.expireLocked()
 		again.launchLocked()
 		return
@@ -73,14 +73,14 @@ func (r *attempt) finish(err error) {
 	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
 }
 
-// isByPerson reports whether a person asked for it.
+// isByPerson reports whether the user asked for it.
 func (r *attempt) isByPerson() bool {
 	r.session.mu.Lock()
 	defer r.session.mu.Unlock()
 	return r.who == byPerson
 }
 
-// grantLocked records a person's permission. A job that was started by hand is never
+// grantLocked records the user's permission. A job that was started by hand is never
 // submitted again, and a session with only forwards has no job.
 func (r *attempt) grantLocked(waiter string) {
 	s := r.session

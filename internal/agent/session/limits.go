@@ -17,7 +17,7 @@ type Limits struct {
 	Usage time.Duration
 	// Silent is how long a running job may write nothing before the session says so.
 	Silent time.Duration
-	// Remind are the times before a job's end at which a person is reminded, the longest
+	// Remind are the times before a job's end at which the user is reminded, the longest
 	// first.
 	Remind []time.Duration
 	// KeepLead is how long before a job's end keep = true submits the next at the
@@ -26,7 +26,7 @@ type Limits struct {
 	KeepLead   time.Duration
 	KeepPerDay int
 	KeepRetry  time.Duration
-	// Permit is how long after a person last asked for a session its job may be submitted.
+	// Permit is how long after the user last asked for a session its job may be submitted.
 	Permit time.Duration
 	// Quota is how long the output of a site's quota commands is repeated without running
 	// them again.

@@ -277,7 +277,7 @@ func (r *attempt) keepPorts() {
 	}
 }
 
-// dropFailed drops forwards that never came up: the person knows why, and nothing tries
+// dropFailed drops forwards that never came up: the user knows why, and nothing tries
 // them again.
 func (r *attempt) dropFailed() {
 	s := r.session

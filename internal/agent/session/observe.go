@@ -14,7 +14,7 @@ import (
 )
 
 // Settle looks after the submissions that no attempt follows: whose result is not known, which a
-// person wants ended, and those left behind by another. It connects to no host. A job that was
+// user wants ended, and those left behind by another. It connects to no host. A job that was
 // cancelled ends within seconds, or takes long.
 func (r *Registry) Settle(ctx context.Context) error {
 	pause := r.Limits.Jobs.QueryMin

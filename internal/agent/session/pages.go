@@ -218,7 +218,7 @@ func noPageError(session string) *api.Error {
 // only a few seconds longer.
 const verifyTimeout = 5 * time.Second
 
-// verify probes the page of a ready session once more, for a person who wants to use it
+// verify probes the page of a ready session once more, for the user who wants to use it
 // now: its job may have been cancelled a moment ago, and the scheduler is not queried
 // that often.
 func (s *Session) verify(ctx context.Context) {
@@ -232,7 +232,7 @@ func (s *Session) verify(ctx context.Context) {
 	defer cancel()
 	err := r.Verify(probing)
 	if err == nil || ctx.Err() != nil {
-		return // it responds, or the person has left and nothing is known
+		return // it responds, or the user has left and nothing is known
 	}
 	what := r.Endpoint.Address()
 	if r.Inside != nil {

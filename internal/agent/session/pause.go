@@ -8,7 +8,7 @@ import (
 	"tunctl/internal/api"
 )
 
-// pause is the state after crashes in a row: nothing connects automatically until a person acts,
+// pause is the state after crashes in a row: nothing connects automatically until the user acts,
 // since each start may cost a login and end in the next crash.
 type pause struct {
 	mu      sync.Mutex

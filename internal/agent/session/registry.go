@@ -413,13 +413,13 @@ func attachedName(host, id string) string {
 }
 
 // Restore brings up what was up when the last agent stopped, and connects to the hosts of jobs that a
-// person wants ended, unless the agent is paused.
+// user wants ended, unless the agent is paused.
 // It submits nothing.
 func (r *Registry) Restore() {
 	for _, s := range r.Saved() {
 		why, rec := r.pause.errorFor(s.Name), r.Store.Session(s.Name)
 		switch {
-		case s.InProgress(): // a person was first
+		case s.InProgress(): // the user was first
 		case rec.Failure != nil && !rec.Submissions.AnyLive() && s.Config().Submit != "": // a new attempt could only say that there is no job
 			s.Change(func(f *facts.Facts) { f.Started, f.Looking = true, false })
 		case why != nil:
@@ -464,7 +464,7 @@ func (r *Registry) Saved() []*Session {
 	return all
 }
 
-// Resume ends a pause: a person has asked for something. It restores the other sessions.
+// Resume ends a pause: the user has asked for something. It restores the other sessions.
 func (r *Registry) Resume() {
 	if !r.pause.end() {
 		return

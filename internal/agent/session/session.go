@@ -51,7 +51,7 @@ const (
 // never replaced by a submission.
 func (o origin) isJob() bool { return o == attached || o == orphaned }
 
-// Session is what a person brings up by name, from up to down.
+// Session is what the user brings up by name, from up to down.
 type Session struct {
 	parts  *Parts
 	Name   string
@@ -247,7 +247,7 @@ func (s *Session) warningsLocked(now api.Session) (texts []string) {
 	return texts
 }
 
-// newAttemptLocked prepares an attempt with the current config. Without a person it can
+// newAttemptLocked prepares an attempt with the current config. Without the user it can
 // only find an existing job.
 func (s *Session) newAttemptLocked(host *tunnel.Host, who requester, client string) *attempt {
 	if s.reconfigureLocked() {

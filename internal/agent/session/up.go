@@ -11,7 +11,7 @@ import (
 	"tunctl/jobwatch"
 )
 
-// Up brings a session up for a person. Unless it is only to adopt a job, it permits one
+// Up brings a session up for the user. Unless it is only to adopt a job, it permits one
 // submission, as long as the command that asked for it waits; without a waiter, as after a
 // click, for a limited time.
 func (r *Registry) Up(ctx context.Context, req api.UpRequest) (api.UpResponse, error) {
@@ -71,7 +71,7 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 	return res, err
 }
 
-// bringUp has all steps from a person's "up" to a page. It returns when the job ends,
+// bringUp has all steps from the user's "up" to a page. It returns when the job ends,
 // the session fails, or ctx is done.
 func (r *attempt) bringUp(ctx context.Context) error {
 	s := r.session
@@ -130,8 +130,8 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	}
 }
 
-// connect waits until the host is connected, also while a person has to log in first. If
-// the host cannot be reached, it fails for a person who asked, and else keeps trying.
+// connect waits until the host is connected, also while the user has to log in first. If
+// the host cannot be reached, it fails for the user who asked, and else keeps trying.
 func (r *attempt) connect(ctx context.Context) error {
 	s, host := r.session, r.host
 	for {

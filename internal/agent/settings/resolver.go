@@ -11,7 +11,7 @@ import (
 )
 
 // Preset fills in what the config says about a host, and the site's wishes that the
-// person's ssh_config leaves open.
+// user's ssh_config leaves open.
 func (s *Settings) Preset(host string, to *sshconfig.Settings) {
 	site, _ := s.Site(host)
 	preset(to, s.Config().Host(host), site)
@@ -28,7 +28,7 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 	s.LoginSpacing, s.RetryMin = time.Duration(site.Limits.LoginSpacing), time.Duration(site.Limits.Retry)
 	if e, ok := site.EntranceAt(s.Hostname); ok {
 		s.PublishedHostKeys = e.HostKeys
-		if e.Port != 0 && s.Port == 22 { // else the person's ssh_config has another
+		if e.Port != 0 && s.Port == 22 { // else the user's ssh_config has another
 			s.Port = e.Port
 		}
 		if e.Jump != "" && len(s.ProxyJump) == 0 && s.ProxyCommand == "" {

@@ -154,7 +154,7 @@ func earlierWaits(runs []api.Run, host, session, job string) string {
 	return fmt.Sprintf("earlier jobs like this waited %s to %s (%d runs)", low, high, len(waits))
 }
 
-// waitText rounds a wait to what a person needs for planning.
+// waitText rounds a wait to what the user needs for planning.
 func waitText(d time.Duration) string {
 	switch {
 	case d < time.Minute:

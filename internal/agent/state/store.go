@@ -43,7 +43,7 @@ type Session struct {
 	// Asked is the time limit of the job in seconds, as last seen while it ran: the end of a
 	// job that is over replaces its limit.
 	Asked int64 `json:"asked,omitempty"`
-	// Assisted says that an assistant asked for the job, and no person.
+	// Assisted says that an assistant asked for the job, and no user.
 	Assisted bool `json:"assisted,omitempty"`
 	// Kept are the times of the last day's submissions by keep = true.
 	Kept []time.Time `json:"kept,omitempty"`
@@ -191,7 +191,7 @@ func (s *Store) updateLocked(name string, change func(*Session)) error {
 }
 
 // maxAttached is how many sessions are remembered that are in no config and not up: each
-// job that was attached leaves one, until a person takes it down.
+// job that was attached leaves one, until the user takes it down.
 const maxAttached = 50
 
 // forgetOldestLocked keeps the number of such sessions below maxAttached.

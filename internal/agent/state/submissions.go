@@ -29,7 +29,7 @@ type Submission struct {
 	// Job is the job as last seen; nil while it is not known whether there is one.
 	Job  *api.Job `json:"job,omitempty"`
 	Role Role     `json:"role"`
-	// Doubt says that a person was told that the result is not known. Who brings the session up
+	// Doubt says that the user was told that the result is not known. Who brings the session up
 	// again has checked that, so the next submission gets a new tag.
 	Doubt bool `json:"doubt,omitempty"`
 	// When is when the submit command ended or was lost; zero while it may be under way. In the process
@@ -40,11 +40,11 @@ type Submission struct {
 	// Host and Account are where it was submitted; an account is user@address.
 	Host    string `json:"host,omitempty"`
 	Account string `json:"account,omitempty"`
-	// With are a person's choices.
+	// With are the user's choices.
 	With api.Choices `json:"with,omitempty"`
 	// Served says that what the job serves has answered.
 	Served bool `json:"served,omitempty"`
-	// Cancel says that a person wants the job ended, also if it appears later.
+	// Cancel says that the user wants the job ended, also if it appears later.
 	Cancel bool `json:"cancel,omitempty"`
 }
 
@@ -193,7 +193,7 @@ func (l Submissions) Miss(s Submission, at time.Time) Submissions {
 	return l
 }
 
-// CancelAll records at a time that a person wants all of them ended. A submit command that is
+// CancelAll records at a time that the user wants all of them ended. A submit command that is
 // under way then sets its own time later.
 func (l Submissions) CancelAll(at time.Time) Submissions {
 	return l.each(func(s *Submission) {

@@ -13,7 +13,7 @@ import (
 	"tunctl/jobwatch"
 )
 
-// explain names the person's answers in the hint of a refusal: of a job that tunctl wrote, they do
+// explain names the user's answers in the hint of a refusal: of a job that tunctl wrote, they do
 // not know the scheduler's options.
 func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error) error {
 	e, ok := errors.AsType[*api.Error](err)
@@ -37,7 +37,7 @@ func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error)
 	return &hinted
 }
 
-// withoutScript is a hint for a job that tunctl writes: its person has no script to change.
+// withoutScript is a hint for a job that tunctl writes: its user has no script to change.
 func withoutScript(hint string) string {
 	const where = " in args of the session or in the script"
 	return strings.NewReplacer(","+where, "", where, "").Replace(hint)

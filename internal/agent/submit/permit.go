@@ -10,7 +10,7 @@ import (
 	"tunctl/jobwatch"
 )
 
-// Permit is a person's permission to submit a session's job once; the zero value is none. A
+// Permit is the user's permission to submit a session's job once; the zero value is none. A
 // command permits as long as it waits; a click, which has no name, until the time is over. The
 // first answer of the scheduler to a query that began after it was given settles it: the session
 // has a job, or one is submitted. Copies do not share what changes.
@@ -56,7 +56,7 @@ func (p *Permit) End() time.Time {
 // GivenAfter reports whether a command gave its permission after a time.
 func (p *Permit) GivenAfter(t time.Time) bool { return p.given.After(t) }
 
-// ByPerson reports whether a person asked for the job, and not an assistant only.
+// ByPerson reports whether the user asked for the job, and not an assistant only.
 func (p *Permit) ByPerson(now time.Time) bool {
 	for waiter, until := range p.until {
 		if waiter != Assistant && now.Before(until) {

@@ -15,7 +15,7 @@ import (
 	"tunctl/jobwatch"
 )
 
-// Plan is the next job of a session, with a person's choices.
+// Plan is the next job of a session, with the user's choices.
 type Plan struct {
 	// With are the choices, in their normal form once they are checked; nil: none were made.
 	With api.Choices
@@ -106,14 +106,14 @@ func (p Plan) Size(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.S
 }
 
 // Submit submits an order of the plan. If the scheduler refuses a job that tunctl wrote, the hint
-// names the person's answers, not only the scheduler's options.
+// names the user's answers, not only the scheduler's options.
 func (p Plan) Submit(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (api.Job, error) {
 	job, err := jobs.Submit(ctx, order)
 	return job, p.source.explain(ctx, jobs, err)
 }
 
 // builtin is a job that comes with tunctl, written for the host's site with the session's answers,
-// and a person's choices in place of some.
+// and the user's choices in place of some.
 func (p Plan) builtin(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (jobwatch.Submission, error) {
 	s := p.source
 	site, scheduler, err := s.siteOn(ctx, jobs)
@@ -142,7 +142,7 @@ func (p Plan) builtin(ctx context.Context, jobs *jobwatch.Watcher, order jobwatc
 	return order, err
 }
 
-// ownScript is a script of the person's own, with their choices as options. The job of a second
+// ownScript is a script of the user's own, with their choices as options. The job of a second
 // session gets its name, so that the first session does not find it.
 func (p Plan) ownScript(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (jobwatch.Submission, error) {
 	s := p.source

@@ -1,5 +1,5 @@
-// Package submit makes one submission of a session's settings and a person's choices, and says
-// whether a person permits it. Choices are checked in one place and written in one place: as
+// Package submit makes one submission of a session's settings and the user's choices, and says
+// whether the user permits it. Choices are checked in one place and written in one place: as
 // answers of a builtin job, or as options of the submit command. What the site would refuse is
 // refused here.
 //

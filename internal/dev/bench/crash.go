@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	crashes = 2 // after a third one the agent would wait for a person
+	crashes = 2 // after a third one the agent would wait for the user
 	// crashGoal is how long the agent may take besides the login.
 	crashGoal = 5 * time.Second
 )

@@ -289,7 +289,7 @@ func (p *Page) Navigate(ctx context.Context, address string) error {
 	return nil
 }
 
-// Evaluate runs an expression in the page, as if by a person's gesture, and decodes its
+// Evaluate runs an expression in the page, as if by the user's gesture, and decodes its
 // value, or that of its promise.
 func (p *Page) Evaluate(ctx context.Context, expression string, value any) error {
 	var answer struct {
@@ -347,7 +347,7 @@ func (p *Page) Size(ctx context.Context, width, height int) error {
 	return p.Call(ctx, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
-// ColorScheme sets what the person prefers: "light" or "dark".
+// ColorScheme sets what the user prefers: "light" or "dark".
 func (p *Page) ColorScheme(ctx context.Context, scheme string) error {
 	return p.Call(ctx, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }

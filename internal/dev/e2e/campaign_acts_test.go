@@ -113,7 +113,7 @@ func (c *campaign) rotateHostKey() {
 	c.lab.RotateHostKey(c.alias)
 }
 
-// endAndTry ends the job and has a person ask for another, in vain.
+// endAndTry ends the job and has the user ask for another, in vain.
 func (c *campaign) endAndTry() {
 	c.t.Helper()
 	mark := c.seen.mark()

@@ -21,7 +21,7 @@ type fault struct {
 	code    api.Code
 	within  bound // until it is shown
 	repair  func(*campaign)
-	person  string // what a person does, which ends with an up; empty where it recovers automatically
+	person  string // what the user does, which ends with an up; empty where it recovers automatically
 	again   bound  // until it is ready again; nil where a new job has to wait in the queue
 	endsJob bool
 	// moved tells a session that has come through from one that was not touched yet.
@@ -194,7 +194,7 @@ func (f fault) String() string {
 	return fmt.Sprintf("%s (%s): %s", state, f.code, f.cause)
 }
 
-// shown reports whether this is what a person should see of the fault.
+// shown reports whether this is what the user should see of the fault.
 func (f fault) shown(s sighting) bool {
 	if f.state == "" {
 		return s.noAgent

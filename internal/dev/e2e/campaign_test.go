@@ -211,7 +211,7 @@ func (c *campaign) awaitReady(mark int, limit time.Duration, also func(was, now 
 	return s.session, s.at
 }
 
-// up is what a person does where nothing recovers automatically.
+// up is what the user does where nothing recovers automatically.
 func (c *campaign) up() {
 	c.t.Helper()
 	if out, err := c.l.commandIn(c.t.Context(), "up", "--no-open", "page").CombinedOutput(); err != nil {
@@ -219,7 +219,7 @@ func (c *campaign) up() {
 	}
 }
 
-// statusSays checks what a person is told without an agent.
+// statusSays checks what the user is told without an agent.
 func (c *campaign) statusSays(words string) {
 	c.t.Helper()
 	if out, talk := c.l.run("status"); !strings.Contains(talk, words) {

@@ -109,7 +109,7 @@ func (c *countingCell) connect(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// reload ends the tab's websocket as a person does who loads the page again.
+// reload ends the tab's websocket as the user does who loads the page again.
 func (c *countingCell) reload() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -411,7 +411,7 @@ func TestWhatTwentyLostConnectionsLeave(t *testing.T) {
 	t.Log("after down:", c.traces())
 }
 
-// traces are the steps of the notebook's job, and a person's processes on the cluster.
+// traces are the steps of the notebook's job, and the user's processes on the cluster.
 func (c *cutter) traces() string {
 	c.t.Helper()
 	records := strings.Fields(c.inHome("sacct --noheader --parsable2 --format=JobID,State --jobs=" + c.status().Job.ID))

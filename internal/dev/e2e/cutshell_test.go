@@ -15,7 +15,7 @@ import (
 	"tunctl/internal/dev/ptytest"
 )
 
-// openShells are what a person has open inside a job when the connection is lost.
+// openShells are what the user has open inside a job when the connection is lost.
 type openShells struct {
 	*cutter
 	shell  *ptytest.Program // shows top, and has a job in the background

@@ -400,7 +400,7 @@ func TestADashboardThatIsDeadLooksDead(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "browser")
 	t.Parallel()
 	v := openDashboard(t, newQuietLaptop(t, notebookConfig))
-	used := v.newTab(v.address) // in a tab of its own, as a person types it
+	used := v.newTab(v.address) // in a tab of its own, as the user types it
 	v.must(used.Until(v.ctx, `document.body.textContent.includes("This page needs a new address")`))
 	v.must(v.page.Front(v.ctx))
 	v.must(v.page.Evaluate(v.ctx, `window.before = true; location.reload()`, nil))

@@ -13,7 +13,7 @@ import (
 	"tunctl/internal/dev/real"
 )
 
-// needsYouOrange is the icon's colour when a host asks for a person.
+// needsYouOrange is the icon's colour when a host asks for the user.
 var needsYouOrange = color.NRGBA{0xd0, 0x6f, 0x00, 0xff}
 
 func TestAPasswordAndACodeAreAskedInWindows(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/dev/real"
 )
 
-// maxAnswers is how many answers a person gives on the way from an unknown cluster to a page.
+// maxAnswers is how many answers the user gives on the way from an unknown cluster to a page.
 const maxAnswers = 4
 
 // interview is a `tunctl init` at a terminal, with its answers counted.

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testprogram.Run(real.Wanted() || os.Getenv(pbsHost) != "", func() int { return real.Main(m) }))
 }
 
-// laptop is a person's machine: the built program, a home and a config of its own.
+// laptop is the user's machine: the built program, a home and a config of its own.
 type laptop struct {
 	t      *testing.T
 	lab    *real.Lab
@@ -123,7 +123,7 @@ func (l *laptop) commandIn(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs tunctl as a person would and fails the test where it fails.
+// run runs tunctl as the user would and fails the test where it fails.
 func (l *laptop) run(args ...string) (out, talk string) {
 	l.t.Helper()
 	cmd := l.command(args...)

@@ -88,7 +88,7 @@ func accepted(t *testing.T, lab *real.Lab, alias string) int {
 	return n
 }
 
-// loginWithCode logs in as a person with a device for one-time codes does.
+// loginWithCode logs in as the user with a device for one-time codes does.
 func (l *laptop) loginWithCode(host string) {
 	l.t.Helper()
 	l.run("agent", "start")

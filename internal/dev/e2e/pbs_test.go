@@ -218,7 +218,7 @@ func TestArrayOfARealPBS(t *testing.T) {
 }
 
 // TestASitesNotebookOnARealPBS runs where TUNCTL_PBS_HOST names a host for ssh, with a
-// key that needs no person. TUNCTL_PBS_SITE is its site, TUNCTL_PBS_WITH are answers to
+// key that needs no user. TUNCTL_PBS_SITE is its site, TUNCTL_PBS_WITH are answers to
 // the site's questions: project=personal gpus=0.
 func TestASitesNotebookOnARealPBS(t *testing.T) {
 	l, n := pbsLaptop(t)

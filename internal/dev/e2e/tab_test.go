@@ -67,7 +67,7 @@ func (b *tab) until(what, condition string) {
 }
 
 // untilLoaded opens a page whose scripts give up if one of them does not load in time, as
-// those of a notebook do after 30 s: a person loads it again.
+// those of a notebook do after 30 s: the user loads it again.
 func (b *tab) untilLoaded(address, what, condition string) {
 	b.t.Helper()
 	var err error

@@ -27,7 +27,7 @@ import (
 // readyGreen is the icon's colour when something is ready.
 var readyGreen = color.NRGBA{0x1e, 0x96, 0x4b, 0xff}
 
-// browserCommand is a person's browser: Chromium, which tells us what it shows.
+// browserCommand is the user's browser: Chromium, which tells us what it shows.
 const browserCommand = `#!/bin/sh
 exec chromium --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
   --disable-component-update --disable-sync --password-store=basic --window-position=0,34 --window-size=1024,734 \
@@ -67,7 +67,7 @@ func TestTheNotebookOpensFromTheTray(t *testing.T) {
 	l.run("down", "--cancel")
 }
 
-// startTray shows the tray on a desk; quit ends it, as a person's logout would.
+// startTray shows the tray on a desk; quit ends it, as the user's logout would.
 func startTray(l *laptop, d *desktest.Desk, env ...string) (quit func()) {
 	l.t.Helper()
 	cmd := l.command("tray")

@@ -227,7 +227,7 @@ func (l *laptop) steps() []string {
 	return slices.DeleteFunc(strings.Fields(out), func(id string) bool { return strings.HasSuffix(id, ".batch") || strings.HasSuffix(id, ".extern") })
 }
 
-// leaves waits until a person's processes on a node are those whose command lines have one of these
+// leaves waits until the user's processes on a node are those whose command lines have one of these
 // words each.
 func (l *laptop) leaves(node string, words ...string) {
 	l.t.Helper()

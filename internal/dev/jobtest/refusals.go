@@ -24,7 +24,7 @@ func Refused(t *testing.T, known []sched.RefusalHint, text string) *api.Error {
 	return err
 }
 
-// remedyWords identify a remedy: the options it names, and other things a person can do.
+// remedyWords identify a remedy: the options it names, and other things the user can do.
 var remedyWords = regexp.MustCompile(`(?:^|[ ;,])(--?[A-Za-z][a-z-]*)|\b(wait|later|seconds|login node|dos2unix|fewer|lower|shorten|tell the site|cancel one|ask for less|another account|home folder)\b|(#!)`)
 
 func remedies(text string) []string {

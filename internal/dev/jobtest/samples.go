@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A folder of samples has an index.tsv: one line per sample, with what a person reads in it
+// A folder of samples has an index.tsv: one line per sample, with what the user reads in it
 // ("facts"). CheckSamples compares that with what the program reads.
 
 // sampleReader reads a sample as the program would. If the program never gets such an
@@ -23,7 +23,7 @@ type sampleReader func(s Sample) (records []Record, why string)
 // Record is one job, or one submission, that the program read in a sample.
 type Record struct {
 	ID string
-	// Fact compares what the program read with want, which a person read. read is false for
+	// Fact compares what the program read with want, which the user read. read is false for
 	// a fact that the program does not use.
 	Fact func(name, want string) (got string, same, read bool)
 }

@@ -38,7 +38,7 @@ func run(input string, argv ...string) (string, error) {
 	return out.String(), nil
 }
 
-// find is the path of a program, if it is installed. Daemons are where a person's
+// find is the path of a program, if it is installed. Daemons are where the user's
 // PATH may not look.
 func find(program string) string {
 	if path, err := exec.LookPath(program); err == nil {

@@ -40,7 +40,7 @@ submit = "builtin:jupyter"
 `
 
 // CheckConfig reports whether a tunctl config may be written to a file: it is not
-// a person's own.
+// the user's own.
 func CheckConfig(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What a person of the lab knows by heart.
+// What the user of the lab knows by heart.
 const (
 	Password   = "hpc-pass-1" // of every user
 	Passphrase = "key-pass-1" // of the key id_pass

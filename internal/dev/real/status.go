@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Status lists what runs where, for a person.
+// Status lists what runs where, for the user.
 func (c *Cluster) Status() (string, error) {
 	var b strings.Builder
 	laptop, err := c.laptopAddr()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// user is a person of the cluster.
+// user is the user of the cluster.
 type user struct {
 	name  string
 	id    int

@@ -14,7 +14,7 @@ import (
 	"tunctl/jobwatch"
 )
 
-// TestAJobsLifeUnderARealPBS needs TUNCTL_PBS_HOST, an ssh host whose login needs no person.
+// TestAJobsLifeUnderARealPBS needs TUNCTL_PBS_HOST, an ssh host whose login needs no user.
 // It uses the default limits, so it takes a while.
 func TestAJobsLifeUnderARealPBS(t *testing.T) {
 	host := os.Getenv("TUNCTL_PBS_HOST")

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testprogram.Run(real.Wanted(), func() int { return real.Main(m) }))
 }
 
-// person answers prompts in their order, and keeps them.
+// user answers prompts in their order, and keeps them.
 type person struct {
 	mu      sync.Mutex
 	answers []string
@@ -59,7 +59,7 @@ func (p *person) questions() string {
 	return strings.Join(kinds, " ")
 }
 
-// laptop is a served pool that goes by the lab's ssh_config, and the person at it.
+// laptop is a served pool that goes by the lab's ssh_config, and the user at it.
 type laptop struct {
 	*tunnel.Pool
 	t      *testing.T
@@ -131,7 +131,7 @@ func setting(name, value string) func(string) string {
 	return func(text string) string { return pattern.ReplaceAllLiteralString(text, name+" "+value) }
 }
 
-// login says that the person wants the host and waits for what comes of it.
+// login says that the user wants the host and waits for what comes of it.
 func (l *laptop) login(alias string) (*tunnel.Host, error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
@@ -141,7 +141,7 @@ func (l *laptop) login(alias string) (*tunnel.Host, error) {
 	return h, h.Await(ctx)
 }
 
-// mustLogin is login for a host that lets the person in, and runs a command there.
+// mustLogin is login for a host that lets the user in, and runs a command there.
 func (l *laptop) mustLogin(alias string) *tunnel.Host {
 	l.t.Helper()
 	h, err := l.login(alias)

@@ -24,7 +24,7 @@ func asOnRealHosts(l *tunnel.Limits) {
 	l.ReplaceUnanswered = d.ReplaceUnanswered
 }
 
-// typist is a person at a shell of a host, who types and waits for the echo.
+// typist is the user at a shell of a host, who types and waits for the echo.
 type typist struct {
 	ssh.Channel
 	echoes int

@@ -18,7 +18,7 @@ import (
 	"tunctl/internal/dev/testprogram"
 )
 
-// desk is a person's terminal: the built program with a home of its own.
+// desk is the user's terminal: the built program with a home of its own.
 type desk struct {
 	t    *testing.T
 	lab  *real.Lab

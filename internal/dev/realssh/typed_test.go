@@ -16,7 +16,7 @@ import (
 )
 
 // TestNothingTypedIsLoggedOrStored looks into every file, the report for bugs and the
-// agent's process for what a person typed: right and wrong passwords, and a code.
+// agent's process for what the user typed: right and wrong passwords, and a code.
 func TestNothingTypedIsLoggedOrStored(t *testing.T) {
 	d := newDesk(t, "", nil)
 	const mistyped = "correct-horse-battery"

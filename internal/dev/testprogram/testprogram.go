@@ -1,4 +1,4 @@
-// Package testprogram has the one tunctl that the tests of a package run as a person
+// Package testprogram has the one tunctl that the tests of a package run as the user
 // would: the program that TUNCTL_PROGRAM names, which `make test` builds once for all
 // packages, or else one that it builds itself. It also writes other programs for tests.
 package testprogram

@@ -1,4 +1,4 @@
-// Command testreport runs "go test -json" and shows what a person, or CI, wants to see
+// Command testreport runs "go test -json" and shows what the user, or CI, wants to see
 // of it: go test's own closing line of each package as soon as it is over, now and then
 // what runs, what failed in full, and at the end the slowest tests, what was not run and why, and how many
 // tests there were.

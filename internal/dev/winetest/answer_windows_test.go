@@ -10,7 +10,7 @@ import (
 	"tunctl/internal/home"
 )
 
-// TestAnswer is no test of its own: under Wine it is the person at the keyboard, who
+// TestAnswer is no test of its own: under Wine it is the user at the keyboard, who
 // brings up the session of TUNCTL_SESSION and answers with TUNCTL_ANSWER. Wine has no
 // terminal to type into here.
 func TestAnswer(t *testing.T) {

@@ -139,7 +139,7 @@ func (c *computer) commandIn(ctx context.Context, name string, args ...string) *
 	return cmd
 }
 
-// person is somebody at the computer, with files of their own.
+// user is somebody at the computer, with files of their own.
 type person struct {
 	t    *testing.T
 	home string // TUNCTL_HOME as Linux has it
@@ -173,7 +173,7 @@ func newPerson(t *testing.T, sshConfig, config string) *person {
 	return p
 }
 
-// path is the Windows path of a file of the person's.
+// path is the Windows path of a file of the user's.
 func (p *person) path(name string) string {
 	return `C:` + strings.ReplaceAll(strings.TrimPrefix(filepath.Join(p.home, name), wine.drive()), "/", `\`)
 }
@@ -209,7 +209,7 @@ type result struct {
 	out, talk string
 }
 
-// tunctl runs a command as the person would.
+// tunctl runs a command as the user would.
 func (p *person) tunctl(args ...string) result { return p.run(wine.program, args...) }
 
 // run runs a program of Windows, and runs it again if Wine ended it.

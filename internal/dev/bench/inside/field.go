@@ -16,7 +16,7 @@ import (
 	"tunctl/internal/dev/real"
 )
 
-// field is what this bench stands on: a lab, a person's home with tunctl's config, and a session
+// field is what this bench stands on: a lab, the user's home with tunctl's config, and a session
 // whose job runs on a node without sshd.
 type field struct {
 	lab       *real.Cluster
@@ -52,7 +52,7 @@ Host lab-narrow
 // host is the session's job for stock ssh.
 const host = "bench.tun"
 
-// The session's job is on one node. The other has an sshd and a job that lets the person in
+// The session's job is on one node. The other has an sshd and a job that lets the user in
 // there.
 const (
 	node  = "cn02"

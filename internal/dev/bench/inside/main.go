@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command inside measures what a person has inside a running job: commands, a GPU, many
+// Command inside measures what the user has inside a running job: commands, a GPU, many
 // connections at once and throughput, and what the WebSockets of a page cost that go through the job. The
 // cluster is the lab of real parts, with a Slurm whose node has no sshd, at 40 ms from the laptop where
 // waits are measured.

@@ -17,7 +17,7 @@ import (
 	"tunctl/internal/dev/real"
 )
 
-// field is what this bench stands on: a lab, and a person's home with tunctl's config.
+// field is what this bench stands on: a lab, and the user's home with tunctl's config.
 type field struct {
 	lab    *real.Cluster
 	dir    string

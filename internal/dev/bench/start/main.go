@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command start measures what a person waits for after the server of a new job listens:
+// Command start measures what the user waits for after the server of a new job listens:
 // until `tunctl up` says that the page is ready, and until the same steps by hand do. The
 // cluster is the lab of real parts: an sshd, and a Slurm that starts the job at once. The
 // job's server listens two seconds later.

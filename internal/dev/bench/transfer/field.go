@@ -46,7 +46,7 @@ func newField(ctx context.Context, program string) (*field, error) {
 }
 
 func (g *field) start(ctx context.Context) (err error) {
-	// A home of its own: what a person's .bashrc takes is not to be measured.
+	// A home of its own: what the user's .bashrc takes is not to be measured.
 	if g.sshd, err = ground.Serve(ctx, g.dir, "Subsystem sftp internal-sftp", "SetEnv HOME="+g.dir); err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command watch measures the screen of `tunctl status --watch`: how long after its start a
-// person sees the sessions, and what it costs while it is open. The config has ten sessions,
+// user sees the sessions, and what it costs while it is open. The config has ten sessions,
 // and an agent runs; no host is reached.
 package main
 

@@ -1,4 +1,4 @@
-// Command labctl gives a person the cluster of real parts to play with.
+// Command labctl gives the user the cluster of real parts to play with.
 package main
 
 import (

@@ -47,7 +47,7 @@ func up(root string, o real.Options) error {
 	return nil
 }
 
-// share gives files to the person behind sudo, who is to use them.
+// share gives files to the user behind sudo, who is to use them.
 func share(paths ...string) error {
 	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
 	if err != nil {

@@ -88,7 +88,7 @@ func interactive(argv []string, err error) error {
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()
-	// A shell's last status is the person's own business.
+	// A shell's last status is the user's own business.
 	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil
 	}
