@@ -1,5 +1,5 @@
 """The connector: it joins its standard input and output to the socket of a relay that runs
-on this node and has lost its client. It is sent to python3 as the relay is.
+on this node and has lost its client. It is sent to python3 as the relay is, after relay/where.py.
 """
 import json
 import os
@@ -32,15 +32,6 @@ def connect(name):
     # The relay may have ended, and the name may be another user's now.
     uid = struct.unpack("3i", relay.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
     return relay if uid == os.getuid() else None
-
-
-def where():
-    """What sees the relay's socket: this network namespace of this boot. As in relay.py."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as f:
-            return f.read().strip() + " " + os.readlink("/proc/self/ns/net")
-    except OSError:
-        return ""
 
 
 def main():

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -589,3 +590,15 @@ func (c *closeBoth) Write(b []byte) (int, error) {
 }
 
 func (c *closeBoth) Close() error { return c.reads.CloseWithError(io.EOF) }
+
+func TestRelayFiles(t *testing.T) {
+	names, err := fs.Glob(files, "relay/*.py")
+	if err != nil || len(names) < 10 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		if text, err := files.ReadFile(name); err != nil || !strings.Contains(relay, string(text)) {
+			t.Errorf("%s is not part of the relay: %v", name, err)
+		}
+	}
+}

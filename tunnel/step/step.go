@@ -9,22 +9,39 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	_ "embed"
+	"embed"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
 
+//go:embed relay/*.py connector.py
+var files embed.FS
+
+// What is sent to the node. Of the relay's files, a class stands after the one that it extends.
 var (
-	//go:embed relay.py
-	relay string
-	//go:embed connector.py
-	connector string
+	relay = join("relay/protocol", "relay/where", "relay/way", "relay/entrance", "relay/channel", "relay/program", "relay/terminal",
+		"relay/connection", "relay/websocket", "relay/process", "relay/environment", "relay/relay", "relay/main")
+	connector = join("relay/where", "connector")
 )
+
+// join joins files to one program.
+func join(names ...string) string {
+	var program strings.Builder
+	for _, name := range names {
+		text, err := files.ReadFile(name + ".py")
+		if err != nil {
+			panic(err) // it is not embedded
+		}
+		program.Write(append(text, '\n'))
+	}
+	return program.String()
+}
 
 // Command is the command that starts the relay, for a POSIX shell: `srun … sh -c
 // '<Command>'`, or a login on the node. It contains no single quote. The program itself

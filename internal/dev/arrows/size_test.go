@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62753
+	allLines   = 62767
 	otherLines = 4810
 )
 
@@ -215,7 +215,7 @@ var sizes = map[string]size{
 	"tunnel/pace":              {2, 563},
 	"tunnel/retry":             {2, 330},
 	"tunnel/sshconfig":         {8, 958},
-	"tunnel/step":              {6, 1167},
+	"tunnel/step":              {6, 1181},
 	"tunnel/tcpinfo":           {5, 92},
 	"tunnel/userkeys":          {9, 783},
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Job is a job on a node in which relays run that outlive the way to them. They follow the rules of
-// relay.py, on the clock of the test. Its windows are endless.
+// the relay, on the clock of the test. Its windows are endless.
 type Job struct {
 	// Handle is a program inside the job, which ends with ctx. It returns its exit status.
 	Handle func(ctx context.Context, command string, output io.Writer) uint32

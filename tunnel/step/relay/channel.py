@@ -1,0 +1,141 @@
+READ_SIZE = 64 << 10
+
+
+class Channel:
+    """Data between the client and file descriptors."""
+
+    def __init__(self, relay, number):
+        self.relay = relay
+        self.number = number
+        self.credit = WINDOW_SIZE  # how many bytes the client accepts
+        self.sources = {}  # file descriptors that are read: the kind of frame
+        self.sink = -1  # the file descriptor that is written to
+        self.queue = collections.deque()  # for the sink
+        self.consumed = 0  # bytes that the client may send again
+        self.got_eof = False
+
+    def opened(self):
+        self.relay.channels[self.number] = self
+        self.send(OPENED)
+        self.watch()
+
+    def send(self, kind, payload=b""):
+        self.relay.send(self.number, kind, payload)
+
+    def watch(self):
+        """Watches what can make progress, and only that."""
+        fds = set(self.sources)
+        if self.sink >= 0:
+            fds.add(self.sink)
+        for fd in fds:
+            events = READ if fd in self.sources and self.credit > 0 else 0
+            if fd == self.sink and self.queue:
+                events |= WRITE
+            self.relay.watch(fd, events, self.ready)
+
+    def ready(self, fd, events):
+        if events & WRITE and fd == self.sink:
+            self.flush()
+        if events & READ and fd in self.sources:
+            self.read(fd)
+
+    def read(self, fd):
+        try:
+            data = os.read(fd, min(READ_SIZE, self.credit))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.lost(fd)
+            return
+        if not data:
+            self.read_eof(fd)
+            return
+        self.credit -= len(data)
+        self.send(self.sources[fd], data)
+        if self.credit <= 0:
+            self.watch()
+
+    def add_credit(self, n):
+        self.credit += n
+        self.watch()
+
+    def write(self, data):
+        if self.sink < 0:
+            self.consume(len(data))  # nobody reads it
+            return
+        self.queue.append(data)
+        if len(self.queue) == 1:
+            self.flush()
+
+    def flush(self):
+        queue = self.queue
+        while queue:
+            try:
+                n = os.write(self.sink, queue[0])
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                self.sink_lost()
+                return
+            self.consume(n)
+            if n < len(queue[0]):
+                queue[0] = memoryview(queue[0])[n:]
+            else:
+                queue.popleft()
+        self.watch()
+        if self.got_eof and not queue:
+            self.end_sink()
+
+    def consume(self, n):
+        self.consumed += n
+        if self.consumed >= WINDOW_SIZE // 8:
+            self.send(WINDOW, NUMBER.pack(self.consumed))
+            self.consumed = 0
+
+    def write_eof(self):
+        self.got_eof = True
+        if not self.queue:
+            self.end_sink()
+
+    def sink_lost(self):
+        """Drops what nobody will read."""
+        self.consume(sum(len(data) for data in self.queue))
+        self.queue.clear()
+        self.watch()
+        self.end_sink()
+
+    def close(self, fd):
+        self.relay.watch(fd, 0, None)
+        self.sources.pop(fd, None)
+        if fd == self.sink:
+            self.sink = -1
+        try:
+            os.close(fd)
+        except OSError:
+            pass
+
+    def close_all(self):
+        for fd in set(self.sources) | ({self.sink} if self.sink >= 0 else set()):
+            self.close(fd)
+        self.queue.clear()
+
+    def drop(self):
+        self.close_all()
+        self.relay.channels.pop(self.number, None)
+
+    def answer_ping(self):
+        pass
+
+    # What only programs have.
+
+    def tied(self, found):
+        return ()
+
+    def resize(self, payload):
+        pass
+
+    def signal(self, name):
+        pass
+
+    def stop_reading(self):
+        pass

@@ -1,0 +1,210 @@
+CONNECT_TIMEOUT = 20  # seconds
+
+
+class Connection(Channel):
+    """A connection to an address or a socket, as this node sees it."""
+
+    def __init__(self, relay, number, request):
+        Channel.__init__(self, relay, number)
+        self.socket = None
+        self.lookup = -1  # where the addresses of a name come from
+        self.error = "no address"
+        self.done = False  # the other side sends no more
+        self.deadline = time.monotonic() + CONNECT_TIMEOUT
+        self.websocket = WebSocket()  # None: it is none
+        if request["kind"] == "unix":
+            self.addresses = [(socket.AF_UNIX, decode(request["path"]))]
+        else:
+            self.addresses = literal(request["host"], request["port"])
+        relay.channels[number] = self
+        relay.connecting.add(self)
+        if self.addresses is None:
+            self.resolve(request["host"], request["port"])
+        else:
+            self.connect()
+
+    def resolve(self, host, port):
+        """Looks a name up in a process of its own, since that waits."""
+        result, answer = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(result)
+            os.close(answer)
+            raise
+        if not pid:
+            look_up(host, port, answer)
+        os.close(answer)
+        os.set_blocking(result, False)
+        self.answer = b""
+        self.lookup = result
+        self.relay.watch(result, READ, self.resolved)
+
+    def resolved(self, fd, _):
+        try:
+            data = os.read(fd, READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        self.answer += data
+        if data:
+            return
+        self.lookup = -1
+        self.close(fd)
+        try:
+            found = json.loads(self.answer.decode())
+        except ValueError:
+            found = "the name could not be looked up"
+        if not isinstance(found, list):
+            self.refuse(found)
+            return
+        self.addresses = [(family, tuple(address)) for family, address in found]
+        self.connect()
+
+    def connect(self):
+        """Tries the next address."""
+        while self.addresses:
+            family, address = self.addresses.pop(0)
+            try:
+                self.socket = socket.socket(family)
+                self.socket.setblocking(False)
+                code = self.socket.connect_ex(address)
+            except (OSError, ValueError) as err:
+                self.error = words(err)
+                self.close_socket()
+                continue
+            if code == 0:
+                self.connected()
+                return
+            if code == errno.EINPROGRESS:
+                self.relay.watch(self.socket.fileno(), WRITE, self.progressed)
+                return
+            self.error = os.strerror(code)
+            self.close_socket()
+        self.refuse(self.error)
+
+    def progressed(self, fd, _):
+        self.relay.watch(fd, 0, None)
+        code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self.error = os.strerror(code)
+            self.close_socket()
+            self.connect()
+        else:
+            self.connected()
+
+    def write(self, data):
+        self.follow(WebSocket.received, data)
+        if self in self.relay.connecting:
+            self.queue.append(data)
+        else:
+            Channel.write(self, data)
+
+    def send(self, kind, payload=b""):
+        if kind == DATA:
+            self.follow(WebSocket.sent, payload)
+        Channel.send(self, kind, payload)
+
+    def follow(self, direction, data):
+        if self.websocket:
+            try:
+                direction(self.websocket, data)
+            except ValueError:
+                self.websocket = None
+
+    def answer_ping(self):
+        """Has the server wait for a client that is away, as it waits for one that answers."""
+        pong = self.websocket.pong() if self.websocket and not self.got_eof else b""
+        if pong:
+            self.consumed -= len(pong)  # the client has not sent it
+            Channel.write(self, pong)
+
+    def connected(self):
+        self.relay.connecting.discard(self)
+        if self.socket.family != socket.AF_UNIX:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sink = self.socket.fileno()
+        self.sources = {self.sink: DATA}
+        if self.queue:
+            self.relay.await_answer()
+        self.opened()
+
+    def refuse(self, message):
+        self.drop()
+        self.send(REFUSED, json.dumps({"message": message}).encode())
+
+    def close_socket(self):
+        if self.socket:
+            self.relay.watch(self.socket.fileno(), 0, None)
+            self.socket.close()
+            self.socket = None
+
+    def close_all(self):
+        self.relay.connecting.discard(self)
+        if self.lookup >= 0:
+            self.close(self.lookup)
+        if self.socket:
+            self.sources.clear()
+            self.sink = -1
+            self.close_socket()
+        Channel.close_all(self)
+
+    def read_eof(self, fd):
+        self.done = True
+        self.send(EOF)
+        del self.sources[fd]
+        self.watch()
+        self.finish()
+
+    def lost(self, *_):
+        self.send(CLOSE)
+        self.drop()
+
+    sink_lost = lost
+
+    def end_sink(self):
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except (OSError, AttributeError):
+            pass  # it is not connected
+        self.watch()
+        self.finish()
+
+    def finish(self):
+        if self.done and self.got_eof and not self.queue:
+            self.send(CLOSE)
+            self.drop()
+
+    def hang_up(self):
+        self.drop()
+
+
+def literal(host, port):
+    """The addresses of a host that need no lookup, or None."""
+    if host == "localhost":
+        return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
+    try:
+        return [(a[0], a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)]
+    except (OSError, ValueError):
+        return None
+
+
+def look_up(host, port, answer):
+    """Writes the addresses of a host, and exits. It holds nothing of the relay's."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for s in ("HUP", "INT", "TERM"):
+            signal.signal(getattr(signal, "SIG" + s), signal.SIG_DFL)
+        signal.alarm(CONNECT_TIMEOUT)
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) not in (2, answer):
+                try:
+                    os.close(int(name))
+                except OSError:
+                    pass
+        try:
+            found = [(int(a[0]), a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
+        except (OSError, ValueError) as err:
+            found = words(err)
+        os.write(answer, json.dumps(found).encode())
+    finally:
+        os._exit(0)

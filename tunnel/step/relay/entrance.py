@@ -1,0 +1,97 @@
+PROOF_LIMIT = 4 << 10
+PROOF_TIMEOUT = 20  # seconds
+
+
+class Entrance:
+    """The socket at which a client that lost its way comes back: one at a time, of the same
+    user, and only with the secret. A connector may be late: when the client has tried again
+    since, the attempt is refused."""
+
+    def __init__(self, relay, name, secret):
+        self.relay = relay
+        self.secret = secret
+        self.attempt = 0  # the newest that was accepted
+        self.client, self.proof = None, b""
+        self.deadline = 0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind("\0" + name)
+        self.listener.listen(1)
+        self.listener.setblocking(False)
+        relay.watch_always(self.listener.fileno(), READ, self.accept)
+
+    def accept(self, *_):
+        try:
+            client, _ = self.listener.accept()
+        except OSError:
+            return
+        if self.client or peer(client) != os.getuid():
+            client.close()
+            return
+        client.setblocking(False)
+        self.client, self.proof = client, b""
+        self.deadline = time.monotonic() + PROOF_TIMEOUT
+        self.relay.watch_always(client.fileno(), READ, self.read)
+
+    def read(self, *_):
+        # Byte by byte at the end, so that no frame is read with the line.
+        try:
+            data = self.client.recv(PROOF_LIMIT, socket.MSG_PEEK)
+            data = self.client.recv(data.find(b"\n") + 1 or len(data))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self.proof += data
+        if not data or len(self.proof) > PROOF_LIMIT:
+            self.dismiss()
+        elif self.proof.endswith(b"\n"):
+            self.check()
+
+    def check(self):
+        try:
+            proof = json.loads(self.proof.decode())
+            late = not proof.get("end") and proof["attempt"] <= self.attempt
+            if proof["secret"] != self.secret or late or not self.relay.way.acknowledge(proof["received"]):
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            self.dismiss()
+            return
+        if proof.get("end"):
+            tell(self.client.fileno(), {})
+            self.relay.end()
+            return
+        self.attempt = proof["attempt"]
+        client, self.client = self.client, None
+        self.relay.watch_always(client.fileno(), 0, None)
+        self.relay.come_back(client.detach())
+
+    def expire(self, now):
+        if self.client and now >= self.deadline:
+            self.dismiss()
+
+    def close(self):
+        """No client can come back any more, not even while something in the background runs on."""
+        if self.client:
+            self.dismiss()
+        self.relay.watch_always(self.listener.fileno(), 0, None)
+        self.listener.close()
+
+    def dismiss(self):
+        self.relay.watch_always(self.client.fileno(), 0, None)
+        self.client.close()
+        self.client = None
+
+
+def tell(fd, answer):
+    """Answers a client that came back: a line before the frames, which do not count it. False: it is gone
+    again."""
+    try:
+        os.write(fd, json.dumps(answer).encode() + b"\n")  # the socket's buffer has room
+        return True
+    except OSError:
+        return False
+
+
+def peer(client):
+    """The user at the other end of a socket."""
+    return struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]

@@ -1,0 +1,6 @@
+def main():
+    options = json.loads(sys.stdin.buffer.readline().decode())
+    Relay(options).run(options["mark"])
+
+
+main()

@@ -1,0 +1,330 @@
+ACK_EVERY = 256 << 10
+ANSWER_TIME = 0.02  # seconds in which most servers answer a request
+KILL_AFTER = 2  # seconds from the hangup
+AWAY_AFTER = 20  # seconds without a word of the client, which sends a ping every 15
+
+
+class Relay:
+    """The frames' two ends and the loop."""
+
+    def __init__(self, options):
+        self.environment = Environment(options["job"], options["port"])
+        # A program under pbs_attach has neither the job's environment nor its control group.
+        self.inside = bool(os.environ.pop("TUNCTL_INSIDE", "")) or inside(options["job"])
+        # Whatever a program leaves running ends with the step or the job, or is meant to
+        # stay, as with sshd. Outside of the job nothing else would end it.
+        self.chase = bool(options["job"]) and not self.inside
+        self.step = "SLURM_STEP_ID" in os.environ  # of which this is the first process
+        self.stopped = False  # by a signal
+        self.channels = {}  # open ones, by number
+        self.programs = {}  # running ones, by pid; their channel may be closed
+        self.connecting = set()
+        self.owners = {}  # watched file descriptors: (events, callback)
+        self.inbox = bytearray()
+        self.way = Way()
+        self.entrance = None
+        self.heard = time.monotonic()
+        self.silence = options["silence"]  # how long it lives if it hears nothing
+        self.hold = self.silence  # the same while something waits for the client
+        self.flush_at = 0.0  # what is sent waits until then for an answer of a server
+        self.ending = False
+        self.all = selectors.DefaultSelector()
+        self.few = selectors.DefaultSelector()  # what is watched also if nothing more should be read for the client
+        self.died, wake = os.pipe()
+        os.set_blocking(self.died, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(end, lambda *_: self.stop())
+        if options.get("socket"):
+            self.entrance = Entrance(self, options["socket"], options["secret"])
+            if self.inside:
+                self.hold = options["hold"]
+
+    def run(self, mark):
+        if self.chase or self.step:
+            adopt_orphans()
+        hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0], "where": where()}
+        os.write(1, mark.encode() + b"\n")
+        for fd in (0, 1):
+            os.set_blocking(fd, False)
+        self.send(0, HELLO, json.dumps(hello).encode())
+        self.watch_always(0, READ, self.receive)
+        self.watch_always(self.died, READ, self.reap)
+        try:
+            while not self.ending:
+                self.flush()
+                ready = (self.few if self.way.busy() else self.all).select(self.timeout())
+                for fd, events, owner in [(key.fd, events, self.owners.get(key.fd)) for key, events in ready]:
+                    # A callback may close a file descriptor, and open another of the same number.
+                    if owner and self.owners.get(fd) is owner:
+                        owner[1](fd, events)
+                self.expire()
+        finally:
+            self.finish()
+        if self.step and not self.stopped:
+            self.await_background()
+
+    def timeout(self):
+        deadlines = [c.deadline for c in self.connecting] + [self.gone_at()]
+        if time.monotonic() < self.flush_at:
+            deadlines.append(self.flush_at)
+        if self.entrance and self.entrance.client:
+            deadlines.append(self.entrance.deadline)
+        if self.way.busy():
+            deadlines.append(self.way.moved + STUCK_AFTER)
+        if self.channels and not self.away():
+            deadlines.append(self.heard + AWAY_AFTER)
+        return max(0, min(deadlines) - time.monotonic())
+
+    def gone_at(self):
+        """When a client that sends nothing more counts as gone."""
+        return self.heard + (self.hold if self.needed() else self.silence)
+
+    def away(self):
+        """Whether nobody answers at the moment."""
+        return self.way.source < 0 or time.monotonic() >= self.heard + AWAY_AFTER
+
+    def needed(self):
+        """Whether something waits for the client: a channel, or the end of one."""
+        return self.channels or self.way.acked < self.way.owed
+
+    def expire(self):
+        now = time.monotonic()
+        if now > self.gone_at():
+            self.end()  # the client is gone, and nothing closed the pipe
+        if self.entrance:
+            self.entrance.expire(now)
+        for c in [c for c in self.connecting if now >= c.deadline]:
+            c.refuse(os.strerror(errno.ETIMEDOUT))
+        if self.away():
+            for c in list(self.channels.values()):
+                c.answer_ping()
+
+    def watch(self, fd, events, callback):
+        """Calls callback(fd, events) when one of the events can happen; 0 ends that."""
+        before = self.owners.get(fd, (0, None))
+        if before == (events, callback):
+            return
+        if not events:
+            if before[0]:
+                self.all.unregister(fd)
+                del self.owners[fd]
+            return
+        register(self.all, fd, events, before[0])
+        self.owners[fd] = (events, callback)
+
+    def watch_always(self, fd, events, callback):
+        """As watch, also if nothing more should be read for the client."""
+        before = self.owners.get(fd, (0, None))
+        if before == (events, callback):
+            return
+        if events:
+            register(self.few, fd, events, before[0])
+        elif before[0]:
+            self.few.unregister(fd)
+        self.watch(fd, events, callback)
+
+    def receive(self, fd, _):
+        try:
+            data = os.read(fd, FRAME_LIMIT)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.lost()
+            return
+        self.heard = time.monotonic()
+        self.way.received += len(data)
+        inbox, start = self.inbox, 0
+        inbox += data
+        while len(inbox) - start >= HEADER.size and not self.ending:
+            number, kind, length = HEADER.unpack_from(inbox, start)
+            if length > FRAME_LIMIT:
+                sys.stderr.write("the relay got what is not a frame\n")
+                self.end()
+                return
+            after = start + HEADER.size + length
+            if after > len(inbox):
+                break
+            with memoryview(inbox) as view:
+                payload = bytes(view[start + HEADER.size:after])
+            start = after
+            self.handle(number, kind, payload)
+        del inbox[:start]
+        if self.way.received >= self.way.told + ACK_EVERY:
+            self.acknowledge()
+
+    def acknowledge(self):
+        self.way.told = self.way.received
+        self.send(0, ACK, COUNT.pack(self.way.received))
+
+    def lost(self):
+        """The way to the client was lost. What runs for it goes on, if it can come back."""
+        if self.entrance and self.needed():
+            self.leave()
+        else:
+            self.end()
+
+    def leave(self):
+        for fd in {self.way.source, self.way.sink} - {-1}:
+            self.watch_always(fd, 0, None)
+        self.way.close()
+
+    def come_back(self, fd):
+        """The client has come back, over a socket."""
+        self.heard = time.monotonic()
+        self.leave()
+        os.set_blocking(fd, False)
+        self.way.open(fd)
+        paused = sum(c.credit <= 0 for c in self.channels.values())
+        if not tell(fd, {"received": self.way.received, "paused": paused}):
+            self.lost()
+
+    def handle(self, number, kind, payload):
+        channel = self.channels.get(number)
+        if kind == PING:
+            self.send(0, PING)
+            self.acknowledge()
+        elif kind == ACK:
+            if not self.way.acknowledge(COUNT.unpack(payload)[0]):
+                sys.stderr.write("the client acknowledged what it was not sent\n")
+                self.end()
+        elif kind == END:
+            self.end()
+        elif kind == SERVER:
+            self.environment.set_port(NUMBER.unpack(payload)[0])
+        elif kind == OPEN and not channel:
+            self.open(number, json.loads(payload.decode()))
+        elif not channel:
+            pass  # it was closed meanwhile
+        elif kind == DATA:
+            channel.write(payload)
+        elif kind == EOF:
+            channel.write_eof()
+        elif kind == WINDOW:
+            channel.add_credit(NUMBER.unpack(payload)[0])
+        elif kind == CLOSE:
+            channel.hang_up()
+        elif kind == RESIZE:
+            channel.resize(payload)
+        elif kind == SIGNAL:
+            channel.signal(payload.decode())
+        elif kind == EOW:
+            channel.stop_reading()
+
+    def open(self, number, request):
+        try:
+            if request["kind"] in ("tcp", "unix"):
+                Connection(self, number, request)
+            else:
+                Program(self, number, request)
+        except OSError as err:
+            if number in self.channels:
+                self.channels[number].drop()
+            self.send(number, REFUSED, json.dumps({"message": words(err), "errno": err.errno}).encode())
+
+    def send(self, number, kind, payload=b""):
+        if kind != OPENED:
+            self.flush_at = 0.0
+        self.way.add(number, kind, payload)
+
+    def await_answer(self):
+        """Has OPENED wait for the server's answer to what was sent with OPEN. Of two small writes in a
+        row, srun's TCP connection holds up the second one until the first is acknowledged: 40 ms."""
+        if not self.way.unsent:
+            self.flush_at = time.monotonic() + ANSWER_TIME
+
+    def flush(self):
+        if time.monotonic() < self.flush_at:
+            return
+        if not self.way.write():
+            self.lost()
+        source, sink = self.way.source, self.way.sink
+        if sink < 0:
+            return
+        waits = WRITE if self.way.unsent else 0
+        if source == sink:
+            self.watch_always(sink, READ | waits, self.ready)
+        else:
+            self.watch_always(sink, waits, self.ready)
+
+    def ready(self, fd, events):
+        """The way can be read from or written to; the loop writes."""
+        if events & READ:
+            self.receive(fd, events)
+
+    def reap(self, fd, _):
+        try:
+            os.read(fd, 512)
+        except OSError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except OSError:
+                return
+            if not pid:
+                return
+            program = self.programs.pop(pid, None)
+            if program:
+                program.exited(status)
+
+    def end(self):
+        self.ending = True
+
+    def stop(self):
+        self.stopped = True
+        self.end()
+
+    def finish(self):
+        """Ends all programs: nothing of ours stays on the node."""
+        if self.entrance:
+            self.entrance.close()
+        self.send(0, END)
+        self.way.write()
+        doomed = self.running()
+        self.way.close()  # whoever waits for the relay's output need not wait longer
+        for c in list(self.channels.values()):
+            c.close_all()
+        for p in doomed:
+            p.kill(signal.SIGHUP)
+            p.kill(signal.SIGCONT)
+        late = time.monotonic() + KILL_AFTER
+        while doomed and time.monotonic() < late:
+            time.sleep(0.02)
+            self.reap(self.died, READ)
+            doomed = {p for p in doomed if p.alive()}
+        for p in doomed | self.running():  # some may be new
+            p.kill(signal.SIGKILL)
+
+    def running(self):
+        """The processes that end with the relay."""
+        found = processes()
+        if self.chase:
+            return set(descendants(found))
+        ends = set(self.programs.values()) | set(self.channels.values())
+        return {p for c in ends for p in c.tied(found)}
+
+    def await_background(self):
+        """Waits for what was put in the background: Slurm would end it with the first process of the step."""
+        signal.set_wakeup_fd(-1)
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(end, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            pass
+
+
+def register(selector, fd, events, before):
+    if before:
+        selector.modify(fd, events)
+    else:
+        selector.register(fd, events)
