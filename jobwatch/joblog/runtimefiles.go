@@ -104,6 +104,7 @@ func (r *RuntimeFiles) find(ctx context.Context, f detect.Finding, anyPort bool)
 		switch {
 		case file.written.Before(since.Truncate(time.Second)):
 		case !ep.NeedsNode && !api.SameNode(ep.Host, r.job.Node):
+		case f.Port != 0 && ep.Socket != "": // a server whose port is in use takes another port
 		case f.Port != 0 && ep.Port == f.Port:
 			return f.WithRuntime(ep), true
 		case anyPort && !found && r.own(ctx, file.path):

@@ -43,6 +43,9 @@ func TestRuntimeFilesOfTwoJobs(t *testing.T) {
 		t.Helper()
 		file := fmt.Sprintf(`d="$HOME/.local/share/jupyter/runtime"; mkdir -p "$d"; cat >"$d/jpserver-%d.json"`, pid)
 		text := fmt.Sprintf(`{"base_url": "/", "hostname": "0.0.0.0", "pid": %d, "port": %d, "secure": false, "sock": "", "token": "t%d", "url": "http://cn01:%d/"}`, pid, port, pid, port)
+		if port == 0 {
+			text = strings.Replace(text, `"sock": ""`, `"sock": "/h/s.sock"`, 1)
+		}
 		if _, err := home.Run(t.Context(), file, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -60,6 +63,11 @@ func TestRuntimeFilesOfTwoJobs(t *testing.T) {
 	unsure := reader.RuntimeFiles(home, job, ownerFunc(func(int) (bool, error) { return false, ErrOwnerUnknown }))
 	if f, ok := unsure.Find(t.Context()); ok || unsure.Err() == nil {
 		t.Errorf("nobody can tell whose it is, and port %d is opened", f.Port)
+	}
+	write(300, 0) // on a socket, and the newest
+	mine := NewReader(remote.On(home), remote.DefaultLimits()).RuntimeFiles(home, job, ownerFunc(func(int) (bool, error) { return true, nil }))
+	if f, ok := mine.find(t.Context(), detect.Finding{Found: true, Endpoint: api.Endpoint{Port: 8890}}, true); ok && f.Socket != "" {
+		t.Errorf("a server on port 8890 is taken for the one on %s", f.Socket)
 	}
 	// What a log announces needs no other proof.
 	announced := detect.Finding{Found: true, Endpoint: api.Endpoint{Port: 8888}}

@@ -219,8 +219,9 @@ func (k *Keeper) permit(job api.Job, rec state.Session) (state.Submission, error
 		}
 		sub = state.Submission{Tag: nextTag(job, rec.Asked), Role: state.RoleNext, Host: current.Host, Account: current.Account, With: current.With}
 		today = append(today, now)
+	} else {
+		sub.When = now // its job may still appear
 	}
-	sub.When = time.Time{}
 	if err := l.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }); err != nil {
 		return sub, fmt.Errorf("the next job was not submitted: %w", err)
 	}

@@ -48,6 +48,19 @@ func TestKeeperExtension(t *testing.T) {
 	}
 }
 
+// TestKeeperPermit: a submission that is continued stays one whose job may still appear.
+func TestKeeperPermit(t *testing.T) {
+	l, owner := newLedger(t)
+	start := time.Now()
+	job := api.Job{ID: "7", State: api.JobRunning, Submitted: start, Start: start, End: start.Add(time.Hour)}
+	interrupted := state.Submission{Tag: nextTag(job, 0), Role: state.RoleNext, When: start.Add(-time.Minute)}
+	owner.Save(t, state.Session{Submissions: state.Submissions{{Role: state.RoleJob, Job: &job}, interrupted}})
+	sub, err := l.NewKeeper(nil).permit(job, l.saved())
+	if err != nil || sub.Tag != interrupted.Tag || !l.saved().Submissions.Pending() || sub.When.Before(start) {
+		t.Errorf("%+v, %v; pending %v", sub, err, l.saved().Submissions.Pending())
+	}
+}
+
 func TestKeeperNotices(t *testing.T) {
 	l, owner := newLedger(t)
 	end := time.Now().Add(time.Hour)

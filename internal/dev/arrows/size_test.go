@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62767
+	allLines   = 62769
 	otherLines = 4810
 )
 
@@ -154,7 +154,7 @@ var sizes = map[string]size{
 	"internal/agent/forwards":  {4, 469},
 	"internal/agent/hosts":     {9, 780},
 	"internal/agent/jobnode":   {1, 281},
-	"internal/agent/ledger":    {8, 1192},
+	"internal/agent/ledger":    {8, 1193},
 	"internal/agent/logs":      {2, 178},
 	"internal/agent/passwords": {1, 87},
 	"internal/agent/probe":     {7, 901},
@@ -198,7 +198,7 @@ var sizes = map[string]size{
 	"jobwatch":                 {21, 2638},
 	"jobwatch/detect":          {14, 2337},
 	"jobwatch/gridengine":      {7, 1190},
-	"jobwatch/joblog":          {6, 923},
+	"jobwatch/joblog":          {6, 924},
 	"jobwatch/pbs":             {7, 1217},
 	"jobwatch/plain":           {1, 185},
 	"jobwatch/remote":          {4, 255},

@@ -73,8 +73,8 @@ var (
 		connected: `typeof Jupyter !== "undefined" && !!Jupyter.notebook && !!Jupyter.notebook.kernel && Jupyter.notebook.kernel.is_connected()`,
 		computes: `(() => {
 			if (window.answer === undefined) {
-				window.answer = null;
 				Jupyter.notebook.kernel.execute("print(6*7)", {iopub: {output: (m) => { window.answer = m.content.text; }}});
+				window.answer = null; // else it fails, and is tried again
 			}
 			return window.answer === "42\n";
 		})()`,
@@ -86,9 +86,9 @@ var (
 		connected: `typeof jupyterapp !== "undefined" && ` + labNotebook + `?.sessionContext?.session?.kernel?.connectionStatus === "connected"`,
 		computes: `(() => {
 			if (window.answer === undefined) {
-				window.answer = null;
 				const asked = ` + labNotebook + `.sessionContext.session.kernel.requestExecute({code: "print(6*7)"});
 				asked.onIOPub = (m) => { if (m.header.msg_type === "stream") window.answer = m.content.text; };
+				window.answer = null;
 			}
 			return window.answer === "42\n";
 		})()`,
