@@ -4,60 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"tunctl/internal/dev/smalldisk"
 )
 
-// smallDisk names, in the environment of a child of ours, the folder to mount a small
-// disk at.
-const smallDisk = "TUNCTL_TEST_SMALL_DISK"
-
-// onSmallDisk runs a test again, in a child with a mount namespace of its own, where
-// one folder is a disk of so many MB. It reports whether this is that child.
-func onSmallDisk(t *testing.T, mb int) (disk string, child bool) {
-	t.Helper()
-	if disk = os.Getenv(smallDisk); disk != "" {
-		resize(t, disk, 0, mb)
-		return disk, true
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), smallDisk+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if uid := os.Getuid(); uid != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no mount namespace may be made here, and CI promises a full disk")
-		}
-		t.Skip("NOT TRIED: no mount namespace may be made here")
-	}
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return "", false
-}
-
-func resize(t *testing.T, disk string, flags uintptr, mb int) {
-	t.Helper()
-	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-	if err == nil {
-		err = syscall.Mount("tmpfs", disk, "tmpfs", flags, fmt.Sprintf("size=%dm", mb))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestCopyFullDisk(t *testing.T) {
-	const room, size, more = writeWindow>>20 + 8, writeWindow + 16*chunkSize, 200
-	disk, child := onSmallDisk(t, room)
+	const room, size, more = writeWindow>>10 + 8<<10, writeWindow + 16*chunkSize, 200 << 10
+	disk, child := smalldisk.New(t, room)
 	if !child {
 		return
 	}
@@ -81,7 +37,7 @@ func TestCopyFullDisk(t *testing.T) {
 			if _, err := os.Stat(copied); err == nil {
 				t.Error("half a file has the name of the whole")
 			}
-			resize(t, disk, syscall.MS_REMOUNT, more)
+			smalldisk.Resize(t, disk, more)
 			o.Resume, o.Progress = true, new(Progress)
 			s.mustCopy(o)
 			same(t, copied, data)
@@ -92,13 +48,13 @@ func TestCopyFullDisk(t *testing.T) {
 			if err := os.Remove(copied); err != nil {
 				t.Fatal(err)
 			}
-			resize(t, disk, syscall.MS_REMOUNT, room)
+			smalldisk.Resize(t, disk, room)
 		})
 	}
 }
 
 func TestCopyFullDiskSmallFiles(t *testing.T) {
-	disk, child := onSmallDisk(t, 1)
+	disk, child := smalldisk.New(t, 1<<10)
 	if !child {
 		return
 	}

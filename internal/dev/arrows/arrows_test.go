@@ -132,6 +132,7 @@ var imports = map[string][]string{
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
 	"internal/dev/tunneltest":      {"internal/api", "internal/dev/sshtest", "tunnel", "tunnel/userkeys"},
+	"internal/dev/smalldisk":       {},
 	"internal/dev/must":            {},
 	"internal/dev/wait":            {},
 	"internal/dev/winetest":        {},
