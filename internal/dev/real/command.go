@@ -23,7 +23,7 @@ var cleanEnv = []string{
 // run runs a command, feeds it input, and returns what it printed. Its complaints
 // become the error.
 func run(input string, argv ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*wait.Limit) // a script may run thirty programs
 	defer cancel()
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, find(argv[0]), argv[1:]...)

@@ -21,7 +21,7 @@ func New(t *testing.T, kB int) (disk string, child bool) {
 		mount(t, disk, 0, kB)
 		return disk, true
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v") //nolint:gosec // this test itself
 	cmd.Env = append(os.Environ(), variable+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if uid := os.Getuid(); uid != 0 {
