@@ -66,9 +66,10 @@ COMPLETIONS := $(SHARE)/bash-completion/completions/tunctl $(SHARE)/zsh/site-fun
 DESKTOP     := $(SHARE)/applications/tunctl.desktop $(SHARE)/icons/hicolor/scalable/apps/tunctl.svg
 
 install: build ## install the program, man pages, completions and desktop file below PREFIX (and DESTDIR)
-	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(dir $(COMPLETIONS) $(DESKTOP))
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/man/man5 $(dir $(COMPLETIONS) $(DESKTOP))
 	install -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/tunctl
 	$(BIN) man $(SHARE)/man/man1
+	install -m 0644 packaging/man/*.5 $(SHARE)/man/man5
 	$(BIN) completion bash >$(word 1,$(COMPLETIONS))
 	$(BIN) completion zsh >$(word 2,$(COMPLETIONS))
 	$(BIN) completion fish >$(word 3,$(COMPLETIONS))
@@ -78,7 +79,7 @@ install: build ## install the program, man pages, completions and desktop file b
 	@dir=$(PREFIX)/bin; case "$(DESTDIR):$$PATH:" in /* | *":$$dir:"*) ;; *) printf '%s is not on your PATH. Add this to the startup file of your shell, such as ~/.bashrc:\n  export PATH="%s:$$PATH"\n' "$$dir" "$$dir" ;; esac
 
 uninstall: ## remove what `make install` installed; your config and state stay
-	rm -f $(DESTDIR)$(PREFIX)/bin/tunctl $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
+	rm -f $(DESTDIR)$(PREFIX)/bin/tunctl $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(SHARE)/man/man5/tunctl-*.5 $(COMPLETIONS) $(DESKTOP)
 
 # The linker signs the program alone. Signed again, by nobody ("-"), the signature covers
 # the whole bundle.

@@ -8,14 +8,18 @@
 package configs
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
-
-	_ "embed"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"tunctl/internal/suggest"
 )
 
 // maxSize is the size of the largest file that is read. A config has a page or two; a
@@ -26,6 +30,11 @@ const maxSize = 1 << 20
 //
 //go:embed example.toml
 var example string
+
+// Schema is the JSON Schema of a config file, for editors.
+//
+//go:embed config.schema.json
+var Schema string
 
 // Config is the content of a config file.
 type Config struct {
@@ -146,3 +155,176 @@ type MCP struct {
 func (m *MCP) fields() []field {
 	return []field{{"node_hours", `8`, number(&m.NodeHours, 0, 1e6)}}
 }
+
+// validName matches the names of hosts, sessions, apps and jobs: words that need no quotes in a
+// shell or a directive, are no option, and can be the name of a file.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+// loader fills a Config from a file's tree.
+type loader struct {
+	src    *source
+	root   *node
+	config Config
+}
+
+func (l *loader) fields() []field {
+	c := &l.config
+	return []field{
+		{"notify", `["ready", "needs-login"]`, c.Notify.read},
+		{"ssh_config", `"~/.ssh/config"`, func(in *input) {
+			if in.isLine() {
+				c.SSHConfig = sshConfigPath(in.text, c.Path)
+			}
+		}},
+		{"host", "", named(&c.Hosts, aliasHost, nil)},
+		{"session", "", named(&c.Sessions, newSession, nil)},
+		{"app", "", named(&c.Apps, newApp, (*App).check)},
+		{"mcp", "", table(c.MCP.fields())},
+	}
+}
+
+// host and session are where these stand in the file.
+func (l *loader) host(name string) *node    { return l.root.byKey["host"].byKey[name] }
+func (l *loader) session(name string) *node { return l.root.byKey["session"].byKey[name] }
+
+// requires reports a key that a table lacks.
+func (in *input) requires(key, example string) {
+	if in.byKey[key] == nil && in.complete() {
+		in.src.addError(in.at, "add: "+key+" = "+example, "%s has no %s", in.title(), key)
+	}
+}
+
+// unknownKey reports a key or a table that its table cannot have.
+func (s *source) unknownKey(n *node, known []string) {
+	if n.kind == unstable.Table && (n.origin == header || n.origin == implied) {
+		s.unknownTable(n, known)
+		return
+	}
+	hint := didYouMean(n.key, known)
+	if hint == "" && slices.Contains(s.kinds, "session") {
+		hint = elsewhere(n.key)
+	}
+	if hint == "" {
+		hint = "available: " + strings.Join(known, ", ")
+	}
+	s.addError(n.keyAt, hint, "unknown key %q%s", n.key, n.where())
+}
+
+// unknownTable reports each table that is written below an unknown key.
+func (s *source) unknownTable(n *node, known []string) {
+	if t := n.parent; t.parent != nil {
+		// A dot in [session.my.notebook] makes a table in a table.
+		quotedName := dottedKey(t.parent.key) + "." + fmt.Sprintf("%q", t.key+"."+n.key)
+		s.addError(n.at, "a name with a dot needs quotes: ["+quotedName+"]", "unknown section %s", n.title())
+		return
+	}
+	near := suggest.Nearest(n.key, s.kinds)
+	named := slices.DeleteFunc(slices.Clone(n.items), func(sub *node) bool { return sub.origin != header })
+	for _, sub := range named {
+		hint := s.sections()
+		if len(near) > 0 {
+			hint = fmt.Sprintf("did you mean [%s]?", dottedKey(near[0], sub.key))
+		}
+		s.addError(sub.at, hint, "unknown section %s", sub.title())
+	}
+	if len(named) == 0 {
+		s.addError(n.keyAt, didYouMean(n.key, known), "unknown section %s", n.title())
+	}
+}
+
+// sections is the hint for a section that is written wrong.
+func (s *source) sections() string {
+	last := len(s.kinds) - 1
+	return "the sections are [" + strings.Join(s.kinds[:last], ".NAME], [") + ".NAME] and [" + s.kinds[last] + ".NAME]"
+}
+
+// elsewhere is the hint for a key that is right but in the wrong table.
+func elsewhere(key string) string {
+	var found []string
+	for _, t := range []struct {
+		title  string
+		fields []field
+	}{{"[host.NAME]", new(Host).fields()}, {"[session.NAME]", new(Session).fields()}, {"[app.NAME]", new(App).fields()}} {
+		if slices.Contains(keysOf(t.fields), key) {
+			found = append(found, t.title)
+		}
+	}
+	switch {
+	case key == "notify", key == "ssh_config":
+		return "this key belongs at the top of the file, above all sections"
+	case len(found) == 0:
+		return ""
+	}
+	return "this key belongs in " + strings.Join(found, " or ")
+}
+
+// LocalPrefix marks a path on this computer instead of the host.
+const LocalPrefix = "local:"
+
+// LocalPath expands "~/" in a path on this computer. All local paths of a config are read
+// with it; paths on a host are expanded there.
+func LocalPath(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	if !ok || rest != "" && rest[0] != '/' && !os.IsPathSeparator(rest[0]) {
+		return path
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return path // opening it fails with a clear error
+	}
+	return filepath.Join(home, rest)
+}
+
+// localOrRemote expands a path with the prefix "local:".
+func localOrRemote(path string) string {
+	if here, ok := strings.CutPrefix(path, LocalPrefix); ok {
+		return LocalPrefix + LocalPath(here)
+	}
+	return path
+}
+
+// sshConfigPath is the file of ssh_config, relative to the config's folder, since the
+// agent's working directory is arbitrary. "none" is no file, as with ssh -F.
+func sshConfigPath(text, config string) string {
+	path := LocalPath(text)
+	if path == "none" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(config), path)
+}
+
+// each returns what f makes of every item.
+func each[T, R any](list []T, f func(T) R) []R {
+	made := make([]R, len(list))
+	for i, item := range list {
+		made[i] = f(item)
+	}
+	return made
+}
+
+// find returns the first item that fits, if one does.
+func find[T any](list []T, fits func(T) bool) (item T, ok bool) {
+	if i := slices.IndexFunc(list, fits); i >= 0 {
+		return list[i], true
+	}
+	return item, false
+}
+
+// lastOf keeps of a list the last item of each name, in the place of the first.
+func lastOf[T any](list []T, name func(T) string) []T {
+	kept := list[:0]
+	at := map[string]int{}
+	for _, item := range list {
+		i, found := at[name(item)]
+		if found {
+			kept[i] = item
+			continue
+		}
+		at[name(item)] = len(kept)
+		kept = append(kept, item)
+	}
+	return kept
+}
+
+// unique keeps the first of equal words.
+func unique(words []string) []string { return lastOf(words, func(word string) string { return word }) }

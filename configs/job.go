@@ -5,12 +5,14 @@ import (
 	"embed"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/internal/suggest"
 )
 
 //go:embed jobs/*.tmpl
@@ -50,6 +52,9 @@ type script struct {
 
 // Questions are the questions of the job.
 func (j *Job) Questions() []Question { return j.Site.allQuestions(j.App) }
+
+// Question is the question of that name.
+func (j *Job) Question(name string) (Question, bool) { return questionNamed(j.Questions(), name) }
 
 // Script is the job's script.
 func (j *Job) Script() ([]byte, error) {
@@ -194,7 +199,7 @@ type answerProblem struct {
 // check returns all answers and their problems.
 func (j *Job) check() (map[string]string, []answerProblem) {
 	all, problems := map[string]string{}, []answerProblem(nil)
-	gpus, asked := questionNamed(j.Questions(), gpusQuestion)
+	gpus, asked := j.Question(gpusQuestion)
 	number, given := j.Answers[gpusQuestion]
 	if !given {
 		number = gpus.Default
@@ -291,4 +296,210 @@ func (j *Job) loopback() bool {
 
 func configError(hint, format string, args ...any) error {
 	return api.Errorf(api.CodeConfig, format, args...).WithHint("%s", hint)
+}
+
+// builtinPrefix marks a job that comes with tunctl.
+const builtinPrefix = "builtin:"
+
+// Builtin is the name of the builtin job that the session submits, if any.
+func (s *Session) Builtin() string {
+	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// BuiltinJob is the job that comes with tunctl and that the session submits.
+func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
+	return &Job{
+		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Host: host, Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
+		Log: s.Log, Prepare: s.Prepare, Command: s.Command,
+	}
+}
+
+// WithAnswers is the session with other answers for its builtin job.
+func (s Session) WithAnswers(with map[string]string) *Session {
+	answers := map[string]string{}
+	maps.Copy(answers, s.With)
+	maps.Copy(answers, with)
+	s.With = answers
+	return &s
+}
+
+// CommandJob is the builtin job that runs a command of the user's own.
+const CommandJob = "command"
+
+// jobKind is a job that comes with tunctl.
+type jobKind struct {
+	name string
+	what string // for the head of the script
+	app  string // what its log announces
+	open bool   // its page asks for no token or password
+	// questions are those of no other job.
+	questions []Question
+}
+
+// jobKinds are the jobs that come with tunctl; each has a template in jobs.
+var jobKinds = []jobKind{
+	{name: "jupyter", what: "A notebook", app: "jupyter"},
+	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", open: true, questions: []Question{
+		{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"},
+	}},
+	{name: "code-server", what: "VS Code in the browser", app: "code-server"},
+	{name: "rstudio", what: "RStudio", app: "rstudio"},
+	{name: "desktop", what: "A desktop", app: "novnc", questions: []Question{
+		{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},
+		{Name: "novnc", Ask: "The folder of noVNC, if it is in none of the usual places", Kind: AskPath, Quiet: true},
+	}},
+	{name: ShellApp, what: "A job to work in"},
+	{name: CommandJob, what: "A program of your own", app: "command", open: true},
+}
+
+// BuiltinJobs are the names that may follow "builtin:" in a session's submit.
+func BuiltinJobs() []string { return each(jobKinds, func(b jobKind) string { return b.name }) }
+
+// jobKindOf returns the builtin job of a name; the zero value if there is none.
+func jobKindOf(name string) jobKind {
+	kind, _ := find(jobKinds, func(b jobKind) bool { return b.name == name })
+	return kind
+}
+
+// unknownBuiltin is the hint for a name after "builtin:" that is none of ours.
+func unknownBuiltin(name string) string {
+	if near := suggest.Nearest(name, BuiltinJobs()); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", builtinPrefix+near[0])
+	}
+	return "available: " + builtinPrefix + strings.Join(BuiltinJobs(), ", "+builtinPrefix)
+}
+
+// commandExample is a command for "builtin:command".
+const commandExample = "python3 -m http.server {port} --bind {host}"
+
+// placeholderWord matches a word in braces, unless it is a variable of the shell.
+var placeholderWord = regexp.MustCompile(`(?:^|[^$])\{([a-z_]+)\}`)
+
+// readCommand reads the command of "builtin:command".
+func (s *Session) readCommand(in *input) {
+	shellText(&s.Command)(in)
+	if s.Command == "" {
+		return
+	}
+	for _, m := range placeholderWord.FindAllStringSubmatch(s.Command, -1) {
+		if !in.placeholder(m[1], "; for the braces themselves, put a space after {", "port", "host", "base") {
+			return
+		}
+	}
+	if !strings.Contains(s.Command, "{port}") {
+		in.src.addError(in.at, "write {port} where the program takes its port, as in: command = "+in.example, "the command has no {port}: a free one is chosen when the job starts")
+	}
+}
+
+// placeholder checks that a placeholder in the value is one of those known; more is added to
+// the hint that lists them.
+func (in *input) placeholder(name, more string, known ...string) bool {
+	if slices.Contains(known, name) {
+		return true
+	}
+	hint := "available: {" + strings.Join(known, "}, {") + "}" + more
+	if near := suggest.Nearest(name, known); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean {%s}?", near[0])
+	}
+	in.src.addError(in.src.within(in.at, "{"+name+"}"), hint, "unknown placeholder {%s}", name)
+	return false
+}
+
+// dialect is how a builtin job is written for one scheduler.
+type dialect struct {
+	name   string // in the config
+	prefix string // of a line of the script that the scheduler reads; "" if there are none
+	// header is what every script tells the scheduler: the job's {name} and its log.
+	header  []string
+	begin   string // the first commands of a script; {logs} is the folder of a log that it redirects
+	profile string // those before them, in a login shell
+	// jobName is the nearest name that the scheduler accepts.
+	jobName func(name string) string
+}
+
+// dialects are those of all schedulers, in the order to show them; the last is that of noScheduler.
+var dialects = []dialect{
+	{
+		name: "slurm", prefix: "#SBATCH ", jobName: anyName, header: []string{"--job-name={name}", "--output=%x.%j.log"},
+		begin: privateLog + "\n" + srunCPUs,
+	},
+	{
+		// PBS ignores the script's first line and starts the login shell, which may be csh.
+		name: "pbs", prefix: "#PBS ", jobName: pbsName, header: []string{"-N {name}", "-S /bin/bash", "-j oe"},
+		begin: "cd \"$PBS_O_WORKDIR\" || exit\nmkdir -p \"{logs}\" && exec >>\"{logs}/$PBS_JOBNAME.$PBS_JOBID.log\" 2>&1",
+	},
+	{
+		// A queue may ignore the script's first line and start its own shell, hence -S.
+		name: "gridengine", prefix: "#$ ", jobName: noDigitFirst,
+		header:  []string{"-N {name}", "-S /bin/bash", "-cwd", "-j y", "-o $JOB_NAME.$JOB_ID.log"},
+		profile: "# shellcheck source=/dev/null\nshopt -q login_shell || { . /etc/profile; umask 077; }\n",
+		begin:   privateLog,
+	},
+	{name: noScheduler, jobName: anyName},
+}
+
+// noScheduler is the name, among those of the schedulers, of a host without one.
+const noScheduler = "none"
+
+// privateLog is for schedulers that create the log with a umask of their own.
+const privateLog = `# The scheduler created the log with a umask of its own.
+test -f /proc/self/fd/1 && chmod go= /proc/self/fd/1`
+
+// srunCPUs is for sites and people whose server is started by srun.
+const srunCPUs = `# Since Slurm 22.05, srun does not get the number of CPUs from the job.
+test -z "$SLURM_CPUS_PER_TASK" || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"`
+
+// Schedulers are the names of the schedulers in the config, in the order to show them.
+func Schedulers() []string { return each(dialects, func(d dialect) string { return d.name }) }
+
+// SchedulerChoice lists Schedulers for a sentence: slurm, pbs or none.
+func SchedulerChoice() string { return orList(Schedulers()) }
+
+// dialectOf is the dialect of a scheduler; that of noScheduler for one that is not known.
+func dialectOf(scheduler string) dialect {
+	if d, ok := find(dialects, func(d dialect) bool { return d.name == scheduler }); ok {
+		return d
+	}
+	return dialects[len(dialects)-1]
+}
+
+// SameJobName reports whether jobs of two names may have the same one after a scheduler has
+// shortened them.
+func SameJobName(a, b string) bool {
+	return slices.ContainsFunc(dialects, func(d dialect) bool { return d.jobName(a) == d.jobName(b) })
+}
+
+func anyName(name string) string { return name }
+
+// noDigitFirst puts a letter in front of a name that begins with a digit, which neither PBS
+// nor Grid Engine accepts.
+func noDigitFirst(name string) string {
+	if strings.IndexAny(name, "0123456789") == 0 {
+		return "j" + name
+	}
+	return name
+}
+
+// pbsNameLength is how long a name every PBS accepts.
+const pbsNameLength = 15
+
+// numbered matches the number at the end of a name.
+var numbered = regexp.MustCompile(`-[0-9]+$`)
+
+// pbsName is a name that every PBS accepts: older ones allow 15 characters. A number at its
+// end stays, so that shortened names differ.
+func pbsName(name string) string {
+	name = noDigitFirst(name)
+	if len(name) <= pbsNameLength {
+		return name
+	}
+	end := numbered.FindString(name)
+	if len(end) > pbsNameLength/2 {
+		end = ""
+	}
+	return name[:pbsNameLength-len(end)] + end
 }

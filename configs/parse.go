@@ -2,8 +2,14 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -172,5 +178,169 @@ func (p *parser) value(into *node, n *unstable.Node, at span) {
 		}
 	default:
 		into.text, into.at = string(n.Data), p.span(n.Raw)
+	}
+}
+
+// node is a key with its value, or an item of a list. We keep our own tree, with the keys
+// of a table in the order of the file, since decoding into structs loses the places.
+type node struct {
+	parent *node // the table that it is in; nil for the root
+	key    string
+	keyAt  span
+	kind   unstable.Kind // Table, Array or a scalar's
+	text   string        // of a scalar
+	at     span          // the place of the value; of a section, that of its name
+	items  []*node       // of an Array or a Table
+	byKey  map[string]*node
+	origin origin
+	// damaged says that a line of the table could not be read, so that what seems
+	// to be missing from it may be there.
+	damaged bool
+}
+
+// origin is how a key came to be; TOML lets only some tables be written to again.
+type origin int
+
+const (
+	implied origin = iota // by [a.b], which makes a
+	header                // by [a] itself
+	dotted                // by a.b = 1, which makes a
+	valued                // by a = …, which may be { … }
+)
+
+// title is the table as its header would be written.
+func (n *node) title() string {
+	var path []string
+	for ; n.parent != nil; n = n.parent {
+		path = append(path, n.key)
+	}
+	slices.Reverse(path)
+	return "[" + dottedKey(path...) + "]"
+}
+
+// where says which table a key is in, if not at the top of the file.
+func (n *node) where() string {
+	if n.parent.parent == nil {
+		return ""
+	}
+	return " in " + n.parent.title()
+}
+
+// get is a key of the table; one without a place if there is none.
+func (n *node) get(key string) *node { return cmp.Or(n.byKey[key], &node{}) }
+
+// complete reports whether the whole table was read, so that absent keys are missing.
+func (n *node) complete() bool { return !n.damaged && n.origin != implied }
+
+// add adds a key, as a table without entries.
+func (n *node) add(part keyPart, from origin) *node {
+	sub := &node{parent: n, key: part.text, keyAt: part.at, kind: unstable.Table, at: part.at, byKey: map[string]*node{}, origin: from}
+	n.items = append(n.items, sub)
+	n.byKey[part.text] = sub
+	return sub
+}
+
+// keyPart is one part of a dotted key.
+type keyPart struct {
+	text string
+	at   span
+}
+
+// whole is the place of a dotted key from its first part to its last.
+func whole(key []keyPart) span { return span{key[0].at.start, key[len(key)-1].at.end} }
+
+// dottedKey joins the parts of a key, quoting those that need it.
+func dottedKey(parts ...string) string {
+	return strings.Join(each(parts, func(part string) string {
+		if bareKey.MatchString(part) {
+			return part
+		}
+		return strconv.Quote(part)
+	}), ".")
+}
+
+// bareKey matches the keys that TOML takes without quotes.
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// explainSyntax reports a syntax error in the expression that begins at begin, in clearer
+// words than the parser's if there are any.
+func explainSyntax(src *source, begin int, at span, message string) {
+	at.start = min(at.start, len(src.data))
+	at.end = max(at.start, min(at.end, len(src.data)))
+	next, _ := utf8.DecodeRune(src.data[at.start:])
+
+	switch {
+	case strings.Contains(message, "incomplete"), strings.Contains(message, "not terminated by"):
+		// The parser reports the end of the file; the cause is where it was opened.
+		_, line := src.line(begin)
+		src.addError(span{begin, line.end}, "", "the bracket or quote opened here is never closed")
+	case strings.Contains(message, "cannot have new lines"), strings.HasPrefix(message, "unterminated"):
+		src.addError(at, "add the closing quote on the same line", "the text has no closing quote")
+	case strings.HasPrefix(message, "invalid escape"):
+		src.addError(at, `use single quotes to keep backslashes: '\d+'`, "%s is not a valid escape sequence", src.text(at))
+	case strings.HasPrefix(message, "expected value, not end"):
+		src.addError(span{at.end, at.end}, "", "the value is missing")
+	case startsValue(message):
+		explainValue(src, at, next)
+	case strings.HasSuffix(message, "to close table name"),
+		strings.HasPrefix(message, "invalid character at start of key") && src.data[begin] == '[':
+		explainHeader(src, begin, at)
+	case strings.Contains(message, "after key"):
+		src.addError(at, `write: key = "value"`, "expected = after the key")
+	case strings.HasPrefix(message, "expected newline"):
+		src.addError(at, "", "unexpected %q: only a comment may follow on this line", next)
+	default:
+		hint := ""
+		if first := src.lineNumber(span{begin, begin}); first != src.lineNumber(at) {
+			hint = fmt.Sprintf("this value begins on line %d", first)
+		}
+		src.addError(at, hint, "%s", message)
+	}
+}
+
+// explainHeader reports a section whose name or bracket is wrong; usually there is a space in
+// the name, or no name after the dot.
+func explainHeader(src *source, begin int, at span) {
+	rest, closed := "", false
+	if _, line := src.line(begin); at.start < line.end {
+		rest, _, closed = strings.Cut(src.text(span{at.start, line.end}), "]")
+	}
+	switch {
+	case !closed:
+		src.addError(at, "add ] after the name", "the section has no closing bracket")
+	case rest == "", rest[0] == '.':
+		src.addError(at, src.sections(), "a name is missing in the section")
+	default:
+		src.addError(at, "use letters, digits, - and _ in a name, and no spaces", "unexpected %q in the name of a section", strings.TrimSpace(rest))
+	}
+}
+
+// startsValue reports whether the parser failed at the start of a value.
+func startsValue(message string) bool {
+	return strings.HasSuffix(message, "at start of value") || strings.HasPrefix(message, "expected keyword") ||
+		message == "strings must be quoted" || message == `expected "inf"` || message == `expected "nan"`
+}
+
+// explainValue reports an invalid value; usually quotes are missing.
+func explainValue(src *source, at span, next rune) {
+	_, line := src.line(at.start)
+	for at.start > line.start && !strings.ContainsRune("=[{, \t", rune(src.data[at.start-1])) {
+		at.start-- // over the digits of 2node
+	}
+	rest, _, _ := strings.Cut(src.text(span{min(at.start, line.end), line.end}), "#")
+	rest = strings.TrimRight(rest, " \t")
+	word := strings.Trim(rest, `"',[]{} `)
+	if rest != "" {
+		at.end = at.start + len(rest)
+	}
+	switch {
+	case rest == "":
+		src.addError(span{at.start, at.start}, "", "the value is missing")
+	case strings.EqualFold(rest, "true"), strings.EqualFold(rest, "false"):
+		src.addError(at, "write "+strings.ToLower(rest), "true and false must be lowercase")
+	case strings.ContainsRune("“”„‘’«»`´", next):
+		src.addError(at, `write "…" or '…'`, "%q is not a straight quote", next)
+	default:
+		src.addError(at, fmt.Sprintf("text needs quotes: %q", word), "%q is neither quoted text, a number, true nor false", word)
 	}
 }

@@ -24,7 +24,11 @@ expected, and what you may have meant. A key that is not on this page is an erro
 
 A change takes effect as soon as the file is saved, for the next command at the latest. What is up stays up. While the
 file has an error, ` + "`tunctl up`" + ` reports it and starts nothing new. ` + "`TUNCTL_CONFIG`" + ` or ` + "`--config FILE`" + ` selects another
-file; an agent that is running with a different one refuses that. [adding-a-site.md](adding-a-site.md) describes the files of sites.
+file; an agent that is running with a different one refuses that.
+
+Editors complete and explain the keys by a JSON Schema, for example VS Code with Even Better TOML, and others with taplo:
+` + "`tunctl config schema >config.schema.json`" + ` beside the config, and there the first line ` + "`#:schema ./config.schema.json`" + `.
+[adding-a-site.md](adding-a-site.md) describes the files of sites.
 `
 
 func TestTheReferenceSaysWhatTheSchemaSays(t *testing.T) {

@@ -1,9 +1,13 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +35,7 @@ type Session struct {
 	Reach   api.Reach // by default auto
 	Keep    bool      // submit again when the job ends by its time limit
 	Open    bool      // open the page when it is ready; by default true
+	Output  bool      // collect what cells print while their page is closed; by default true
 	// Idle is how long nothing may have used the job before the user is told; 0: never.
 	Idle time.Duration
 
@@ -41,7 +46,7 @@ type Session struct {
 	AllowHosts []string // names that browsers may use besides this computer's own
 }
 
-func newSession(name string) Session { return Session{Name: name, Reach: api.ReachAuto, Open: true} }
+func newSession(name string) Session { return Session{Name: name, Reach: api.ReachAuto, Open: true, Output: true} }
 
 func (s *Session) fields() []field {
 	return []field{
@@ -59,6 +64,7 @@ func (s *Session) fields() []field {
 		{"reach", `"auto"`, word(&s.Reach, api.ReachAuto, api.ReachLogin, api.ReachNode, api.ReachHere)},
 		{"keep", `true`, boolean(&s.Keep)},
 		{"open", `true`, boolean(&s.Open)},
+		{"output", `false`, boolean(&s.Output)},
 		{"idle", `"30m"`, period(&s.Idle, 5*time.Minute)}, // a shorter time is not worth a notification
 		{"forward", `["5432:db.int:5432"]`, s.readForward},
 		{"shared", `true`, boolean(&s.Shared)},
@@ -238,4 +244,161 @@ func ValidSessionName(name string) bool { return validName.MatchString(name) }
 // LogDiffers reports whether the log of each job has a path of its own.
 func LogDiffers(log string) bool {
 	return strings.Contains(log, "{id}") || strings.Contains(log, "{name}")
+}
+
+// App is an [app.NAME] table: how the user's own program announces its address in its
+// log.
+type App struct {
+	Name string
+	// Patterns match lines of the log. Their results are combined; their groups are named
+	// host, port, token, path and scheme.
+	Patterns []*regexp.Regexp
+}
+
+// ShellApp is the app of a session whose job serves no page: the user works inside the job
+// itself, by a shell or an editor.
+const ShellApp = api.AppShell
+
+// appAliases are other names of apps.
+var appAliases = map[string]string{
+	"jupyterlab": "jupyter", "jupyter-lab": "jupyter", "lab": "jupyter", "notebook": "jupyter", "jupyter-notebook": "jupyter",
+	"desktop": "novnc",
+}
+
+// checkApp reports an unknown app: the session would never be ready. The user's own app
+// has precedence over an alias of its name.
+func (l *loader) checkApp(t *node, s *Session) {
+	if s.App == "" {
+		switch b := jobKindOf(s.Builtin()); b.name {
+		case ShellApp:
+			s.App = ShellApp
+		case "code-server", "rstudio", "desktop":
+			s.App = b.app
+		}
+	}
+	known := append(api.Apps(), ShellApp)
+	if s.App == "" || slices.Contains(known, s.App) || l.root.get("app").byKey[s.App] != nil {
+		return
+	}
+	if name, ok := appAliases[s.App]; ok {
+		s.App = name
+		return
+	}
+	if l.src.full() {
+		return // no need to compare with all apps
+	}
+	known = append(each(l.config.Apps, func(a App) string { return a.Name }), known...)
+	hint := cmp.Or(didYouMean(s.App, append(known, slices.Sorted(maps.Keys(appAliases))...)),
+		fmt.Sprintf("available: %s; or add a section [%s] with patterns", strings.Join(known, ", "), dottedKey("app", s.App)))
+	l.src.addError(t.byKey["app"].at, hint, "unknown app %q", s.App)
+}
+
+func newApp(name string) App { return App{Name: name} }
+
+func (a *App) check(in *input) {
+	if a.Name == ShellApp {
+		in.src.addError(in.at, "choose another name for your own app", "%q is the app of sessions without a page", a.Name)
+	}
+	in.requires("patterns", a.fields()[0].example)
+}
+
+func (a *App) fields() []field {
+	return []field{{"patterns", `['http://(?P<host>\S+):(?P<port>\d+)']`, a.readPatterns}}
+}
+
+// readPatterns reads the patterns of an app. At least one must match the address; others may
+// match the token on another line.
+func (a *App) readPatterns(in *input) {
+	hasAddress := false
+	in.list(func(v *node) {
+		if re := in.pattern(v, v.text, "host", "port", "token", "path", "scheme"); re != nil {
+			hasAddress = hasAddress || re.SubexpIndex("port") >= 0 || re.SubexpIndex("host") >= 0
+			a.Patterns = append(a.Patterns, re)
+		}
+	})
+	if !hasAddress && len(a.Patterns) == len(in.items) { // else one was reported
+		in.fail(in.node, "no pattern of %s has a group named port or host", in.parent.title())
+	}
+}
+
+// pattern reads a pattern that may have these groups; nil if it is not valid.
+func (in *input) pattern(v *node, text string, groups ...string) *regexp.Regexp {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		in.src.addError(v.at, "patterns are Go regular expressions: https://pkg.go.dev/regexp/syntax", "bad pattern: %s", reason)
+		return nil
+	}
+	valid := re
+	for _, group := range re.SubexpNames() {
+		if group != "" && !slices.Contains(groups, group) {
+			in.src.addError(in.src.within(v.at, "<"+group+">"), didYouMean(group, groups),
+				"unknown group %q: a pattern's groups are %s", group, alternatives(groups))
+			valid = nil
+		}
+	}
+	return valid
+}
+
+// localPorts are the local ports of all sessions, to find those that are used twice.
+type localPorts struct {
+	src   *source
+	first map[localPort]portUse
+}
+
+// localPort is a port of an interface; see interfaceOf. That of no interface is used first by
+// any of them.
+type localPort struct{ on, port string }
+
+type portUse struct {
+	at span
+	by string // a table's title
+}
+
+// addSession adds every local port of a session.
+func (p *localPorts) addSession(t *node, s Session) {
+	if s.Local != 0 {
+		p.add("127.0.0.1", strconv.Itoa(s.Local), t.byKey["local"].at, t.title())
+	}
+	for _, item := range t.get("forward").items {
+		spec, err := ParseForward(item.text)
+		if err != nil || spec.Kind == api.ForwardRemote || spec.PicksPort() {
+			continue
+		}
+		if host, port, err := net.SplitHostPort(spec.Listen); err == nil { // else a unix socket
+			p.add(host, port, item.at, t.title())
+		}
+	}
+}
+
+// add adds a use of a port, unless an earlier one excludes it.
+func (p *localPorts) add(host, port string, at span, by string) {
+	on, use := interfaceOf(host), portUse{at, by}
+	first, taken := p.first[localPort{"any", port}]
+	if on == "any" {
+		first, taken = p.first[localPort{"", port}]
+	} else if !taken {
+		first, taken = p.first[localPort{on, port}]
+	}
+	switch {
+	case !taken:
+		p.first[localPort{on, port}] = use
+		p.first[localPort{"", port}] = cmp.Or(p.first[localPort{"", port}], use)
+	case first.by == by:
+		p.src.addError(at, "", "%s uses local port %s twice, first on line %d", by, port, p.src.lineNumber(first.at))
+	default:
+		p.src.addError(at, "use a different port", "%s uses local port %s, which %s on line %d uses too",
+			by, port, first.by, p.src.lineNumber(first.at))
+	}
+}
+
+// interfaceOf is the same for all addresses of one interface.
+func interfaceOf(host string) string {
+	switch host {
+	case "127.0.0.1", "::1", "localhost":
+		return "loopback"
+	case "", "0.0.0.0", "::":
+		return "any"
+	}
+	return host
 }

@@ -3,9 +3,14 @@ package jobwatch
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
@@ -128,4 +133,253 @@ func (b *Drafts) isFolder(ctx context.Context, workdir, file string) (bool, erro
 	word := strings.NewReplacer("$HOME", `'"$HOME"'`, "$USER", `'"$USER"'`).Replace(posixsh.Quote(file))
 	res, err := b.host.sh.Plain(ctx, "cd "+posixsh.QuotePath(cmp.Or(workdir, "~"))+" && test -d "+word)
 	return err == nil && res.Exit == 0, err
+}
+
+// ChoiceNames are the choices that become arguments of a scheduler's submit command.
+func ChoiceNames(scheduler string) []string {
+	if k := kindNamed(scheduler); k != nil {
+		return slices.Sorted(maps.Keys(k.Options))
+	}
+	return nil
+}
+
+// ListedChoices are ChoiceNames without second names: of two for one option, the one that the option's
+// name begins.
+func ListedChoices(scheduler string) []string {
+	byOption := map[string]string{}
+	for _, name := range ChoiceNames(scheduler) {
+		place, err := kindNamed(scheduler).Options[name](nil)
+		if err != nil || strings.HasPrefix(place.Name, "-l ") { // the job must have it already, or it is a resource
+			place.Name = name
+		}
+		if byOption[place.Name] == "" || strings.HasPrefix(name, strings.ToLower(place.Name)) {
+			byOption[place.Name] = name
+		}
+	}
+	return slices.Sorted(maps.Values(byOption))
+}
+
+// WithChoices is the submission with the user's choices as arguments of the submit command,
+// in place of arguments for the same. It is for scripts that tunctl has not written.
+func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[string]string) (Submission, error) {
+	if len(choices) == 0 {
+		return s, nil
+	}
+	kind, err := b.host.kind(ctx)
+	if err != nil {
+		return s, err
+	}
+	script, err := b.Script(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	d := &kind.Directives
+	inScript := d.Options(d.Words(script))
+	set := map[string]string{} // by which choice an option is set
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		o, err := optionFor(kind, name, choices[name], slices.Concat(inScript, d.Options(s.Args)))
+		if earlier := set[o.Name]; earlier != "" && !strings.HasPrefix(o.Name, "-l ") && choices[earlier] != choices[name] {
+			err = sched.Refusal(fmt.Sprintf("%s=%s is the same option", earlier, choices[earlier]), "give one of them")
+		}
+		if err != nil {
+			return s, api.Errorf(api.CodeUsage, "%s=%s cannot be passed to the scheduler: %w", name, choices[name], err).WithHint("%s", api.HintOf(err))
+		}
+		set[o.Name] = name
+		s.Args = d.With(s.Args, o)
+	}
+	return s, nil
+}
+
+// optionFor is the option of a choice, in a job that has the given ones.
+func optionFor(k *sched.Kind, name, value string, given []sched.Option) (sched.Option, error) {
+	placeFor, ok := k.Options[name]
+	if !ok {
+		return sched.Option{}, sched.Refusal(k.Name+" has no word for it", wordsHint(k))
+	}
+	place, err := placeFor(given)
+	if err != nil {
+		return sched.Option{}, err
+	}
+	return place.With(value)
+}
+
+// ChosenIn are the values that the submission's script and arguments have for what can be chosen.
+func (b *Drafts) ChosenIn(ctx context.Context, s Submission) (map[string]string, error) {
+	kind, err := b.host.kind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	script, err := b.Script(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := b.RequestOf(ctx, s, script)
+	if err != nil {
+		return nil, err
+	}
+	d := &kind.Directives
+	given := slices.Concat(d.Options(d.Words(script)), d.Options(s.Args))
+	values := map[string]string{}
+	for name, placeFor := range kind.Options {
+		if place, err := placeFor(given); err == nil && !place.Hours && place.ValueIn(given) != "" {
+			values[name] = place.ValueIn(given)
+		}
+	}
+	if asked.Time > 0 {
+		values["hours"] = strconv.FormatFloat(math.Round(asked.Time.Hours()*100)/100, 'f', -1, 64)
+	}
+	return values, nil
+}
+
+func wordsHint(k *sched.Kind) string {
+	if len(k.Options) == 0 {
+		return "a host without a scheduler has no limits to choose: give the script its values in args of the session"
+	}
+	return "available: " + strings.Join(slices.Sorted(maps.Keys(k.Options)), ", ") + "; or write it in the script, or in args of the session"
+}
+
+// OverriddenOptions are the options in the submission's arguments that override what its script
+// has, and other, an earlier form of the script, has not: a scheduler prefers arguments.
+func (b *Drafts) OverriddenOptions(ctx context.Context, s Submission, other []byte) ([]string, error) {
+	kind, err := b.host.kind(ctx)
+	if err != nil || len(s.Args) == 0 {
+		return nil, err
+	}
+	d := &kind.Directives
+	before := d.Items(d.Words(string(other)))
+	args := d.Items(s.Args)
+	var list []string
+	for name, value := range d.Items(d.Words(string(s.Content))) {
+		if _, given := args[name]; given && before[name] != value {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// Request is what a job asks for, as far as its options say it; the scheduler's own defaults
+// are not known. Zero is not said.
+type Request struct {
+	sched.Demand
+	Name   string
+	Queues []string // its queue, partition and QoS
+}
+
+// Size is the most that a submission may take, as far as its options say it. Zero is not
+// said, or not understood.
+type Size struct {
+	Time  time.Duration // of each job
+	Nodes int           // of all jobs of an array together
+}
+
+// RequestOf reads what a submission asks for from its arguments and its script.
+func (b *Drafts) RequestOf(ctx context.Context, s Submission, script string) (Request, error) {
+	return b.read(ctx, s, script, sched.LastValue)
+}
+
+// SizeOf reads the size of a submission from its arguments and its script. Unlike RequestOf
+// it is never too small: of an option that a script repeats, the largest value counts.
+func (b *Drafts) SizeOf(ctx context.Context, s Submission, script string) (Size, error) {
+	d, err := b.read(ctx, s, script, sched.LargestValue)
+	var size Size
+	if d.Time < sched.TooMuch*time.Second {
+		size.Time = d.Time
+	}
+	if d.Most < sched.TooMuch/max(d.ArraySize, 1) {
+		size.Nodes = d.Most * d.ArraySize
+	}
+	return size, err
+}
+
+// read reads what a submission asks for. counts says which value of a repeated option does.
+func (b *Drafts) read(ctx context.Context, s Submission, script string, counts sched.WhichValue) (r Request, err error) {
+	scheduler, err := b.host.scheduler(ctx)
+	if err != nil {
+		return r, err
+	}
+	kind := scheduler.Kind()
+	words := kind.Directives.Words(script)
+	if counts == sched.LargestValue && slices.ContainsFunc(slices.Concat(words, s.Args), isSeveralJobs) {
+		return r, nil
+	}
+	o := sched.OptionSet{Script: kind.Directives.Options(words), Args: kind.Directives.Options(s.Args), Counts: counts}
+	if _, off := sched.LastOption(o.All(), kind.Directives.OthersOff); counts == sched.LargestValue && kind.Directives.Others != nil && !off {
+		if line := kind.Directives.Others().FindString(script); line != "" {
+			return r, api.Errorf(api.CodeSubmit, "nothing was submitted: %s also reads the lines of the script that begin with %s, and tunctl does not", kind.Program, line).
+				WithHint("remove these lines, or add --%s to args of the session", kind.Directives.OthersOff)
+		}
+	}
+	r.Name, _ = sched.LastOption(o.All(), kind.JobName)
+	for _, option := range []string{"partition", "qos", "q"} {
+		if name, ok := sched.LastOption(o.All(), option); ok {
+			r.Queues = append(r.Queues, name)
+		}
+	}
+	r.Demand = scheduler.Demand(o)
+	return r, nil
+}
+
+// isSeveralJobs recognises what separates the jobs of a heterogeneous job of Slurm.
+func isSeveralJobs(word string) bool { return word == "hetjob" || word == "packjob" || word == ":" }
+
+// MissingOptions returns those of the required options that a submission would not have:
+// neither in its arguments nor in its script nor in the user's environment on the host.
+// If that cannot be told, none is missing: the scheduler decides.
+func (b *Drafts) MissingOptions(ctx context.Context, s Submission, required []string) ([]string, error) {
+	if len(required) == 0 {
+		return nil, nil
+	}
+	kind, err := b.host.kind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &kind.Directives
+	if d.Prefix == "" {
+		return nil, nil
+	}
+	list := d.Options(s.Args)
+	isGiven := func(text string) bool { return d.Has(list, d.Required(text)) }
+	missing := slices.DeleteFunc(slices.Clone(required), isGiven)
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	script, err := b.Script(ctx, s)
+	if api.HasCode(err, api.CodeSubmit) {
+		return nil, nil // Submit says what is wrong with the script
+	}
+	if err != nil {
+		return nil, err
+	}
+	list = d.Options(d.Words(script))
+	if missing = slices.DeleteFunc(missing, isGiven); len(missing) == 0 {
+		return nil, nil
+	}
+	variables, known, err := b.variables(ctx, d, s)
+	if err != nil || !known {
+		return nil, err
+	}
+	isSet := func(name string) bool { return slices.Contains(variables, name) }
+	return slices.DeleteFunc(missing, func(text string) bool {
+		return d.Variables != nil && slices.ContainsFunc(d.Variables(d.Required(text).Name), isSet)
+	}), nil
+}
+
+// maxScript is how much of a script is read for its options, which come first.
+const maxScript = "65536"
+
+// variables are the names of the user's variables on the host. They are not known where a file there may have
+// options, too.
+func (b *Drafts) variables(ctx context.Context, d *sched.Directives, s Submission) (names []string, known bool, err error) {
+	script := "env | LC_ALL=C sed -n 's/^\\([A-Z][A-Z0-9_]*\\)=..*/\\1/p'\n" // names only: values may be secret
+	if d.Defaults != "" {
+		script = "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\nif " + d.Defaults + "; then exit 3; fi\n" + script
+	}
+	unlock, err := b.host.turn.Take(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
+	res, err := b.host.sh.Login(ctx, script)
+	return strings.Fields(string(res.Stdout)), res.Exit == 0, err
 }

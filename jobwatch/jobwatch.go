@@ -7,9 +7,20 @@
 package jobwatch
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
+	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
+	"tunctl/jobwatch/sched"
 )
 
 // Options configure a Watcher.
@@ -25,4 +36,340 @@ type Options struct {
 	Limits remote.Limits
 	// Log may be nil.
 	Log *slog.Logger
+}
+
+// Watcher talks to the scheduler of one host. All watched jobs share one query, one
+// command runs at a time, and nothing is queried while nothing is watched.
+type Watcher struct {
+	host   *host
+	poll   *poll
+	logs   *joblog.Reader
+	usages usages
+
+	stepTurn       remote.Turn // taken during StepOutput
+	nextStepOutput time.Time   // when the next one may begin; owned by who has the turn
+}
+
+// NewWatcher returns the Watcher of the host that r reaches.
+func NewWatcher(r remote.Runner, o Options) *Watcher {
+	limits := cmp.Or(o.Limits, remote.DefaultLimits())
+	h := &host{
+		sh:     &remote.Shell{Runner: r, Limit: limits.Command, Private: o.Private},
+		wanted: o.Scheduler,
+		name:   cmp.Or(o.Host, "the host"),
+		limits: limits,
+		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		turn:   make(remote.Turn, 1),
+	}
+	return &Watcher{
+		host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits),
+		usages:   usages{last: make(map[string]sched.Usage)},
+		stepTurn: make(remote.Turn, 1),
+	}
+}
+
+// Serve makes the shared query while anything is watched, until ctx ends.
+func (w *Watcher) Serve(ctx context.Context) error { return w.poll.serve(ctx) }
+
+// Scheduler returns the name of the host's scheduler.
+func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
+	s, err := w.host.scheduler(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.Kind().Name, nil
+}
+
+// KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
+func (w *Watcher) KnownScheduler() string {
+	if s := w.host.known(); s != nil {
+		return s.Kind().Name
+	}
+	return w.host.wanted
+}
+
+// Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known. The
+// times of jobs are by the host's clock.
+func (w *Watcher) Skew() time.Duration { return w.host.sh.Skew() }
+
+// Login returns the login on the host.
+func (w *Watcher) Login(ctx context.Context) (string, error) {
+	a, err := w.host.whoami(ctx)
+	return a.login, err
+}
+
+// Jobs returns the user's jobs that wait or run. The list is at most Limits.QueryMin old.
+func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
+	jobs, _, err := w.listed(ctx)
+	return jobs, err
+}
+
+// listed is Jobs, and when they were asked for.
+func (w *Watcher) listed(ctx context.Context) (jobs []api.Job, asked time.Time, err error) {
+	if !w.poll.fresh() {
+		if err := w.poll.query(ctx, allJobs); err != nil { // callers during a query share its answer
+			return nil, time.Time{}, err
+		}
+	}
+	jobs, asked = w.poll.lastJobs()
+	return jobs, asked, nil
+}
+
+// JobsAtOnce is Jobs for the user who has cancelled a job, and does not wait until the scheduler may
+// be asked again: the jobs are then those of the last answer, with that one as completing, and at is
+// when the answer was requested.
+func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time, err error) {
+	if w.poll.beforeCancel() {
+		jobs, at = w.poll.lastJobs()
+		return jobs, at, nil
+	}
+	jobs, err = w.Jobs(ctx)
+	return jobs, time.Time{}, err
+}
+
+// CompareJobs orders jobs for people: those that run, those that wait and those that are over, each
+// by number.
+func CompareJobs(a, b api.Job) int {
+	return cmp.Or(
+		sched.TrueFirst(!a.State.Ended(), !b.State.Ended()),
+		sched.TrueFirst(!a.State.Waiting(), !b.State.Waiting()),
+		sched.CompareIDs(a.ID, b.ID),
+	)
+}
+
+// LastJobs returns the jobs of the last answer, however old, without a query.
+func (w *Watcher) LastJobs() []api.Job {
+	jobs, _ := w.poll.lastJobs()
+	return jobs
+}
+
+// Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
+// has changed since. It waits for a running query, so that the watches have its answer.
+func (w *Watcher) Refresh(ctx context.Context) error { return w.poll.refresh(ctx) }
+
+// Drafts returns the drafts of submissions to the host.
+func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host, map[string]string{}} }
+
+// QuerySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
+// something is about to change.
+func (w *Watcher) QuerySoon() { w.poll.querySoon() }
+
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
+// running task. Close ends it.
+func (w *Watcher) Watch(id string) *Watch { return w.poll.watch(id) }
+
+// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
+// queried for another reason.
+func (w *Watcher) Observe(id string) *Watch { return w.poll.observe(id) }
+
+// MaxDetails is how many Detail calls one command of the user may make, at most limit.
+func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
+	if s, err := w.host.scheduler(ctx); err == nil && s.Kind().ShortList {
+		return min(limit, w.host.limits.Connections)
+	}
+	return limit
+}
+
+// Detail returns everything about one job, also an ended one. The boolean is false if the
+// scheduler does not know the job.
+func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) {
+	s, unlock, err := w.host.acquire(ctx)
+	if err != nil {
+		return api.Job{}, false, err
+	}
+	defer unlock()
+	job, err := s.Detail(ctx, w.host.sh, id)
+	if errors.Is(err, sched.ErrNoJob) {
+		return api.Job{}, false, nil
+	}
+	if err == nil && job.State.Ended() {
+		w.poll.recordEnd(s, job)
+	}
+	return w.poll.markCancelled(job)[0], err == nil, err
+}
+
+// Recent returns the user's jobs that ended within the last day, oldest first, if the
+// host remembers them: Slurm without accounting only knows the last minutes.
+func (w *Watcher) Recent(ctx context.Context) ([]api.Job, error) {
+	s, unlock, err := w.host.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	jobs, err := s.History(ctx, w.host.sh)
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j api.Job) bool {
+		return !j.State.Ended() || !j.End.IsZero() && time.Since(j.End) > sched.HistoryFor
+	})
+	slices.SortFunc(jobs, func(a, b api.Job) int { return sched.CompareIDs(a.ID, b.ID) })
+	return jobs, nil
+}
+
+// Cancel ends a job. A job that has ended already is not an error.
+func (w *Watcher) Cancel(ctx context.Context, id string) error {
+	s, unlock, err := w.host.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	w.host.log.Info("cancelling a job", "job", id)
+	if err := s.Cancel(ctx, w.host.sh, id); err != nil && !errors.Is(err, sched.ErrNoJob) {
+		return err
+	}
+	w.poll.recordCancelled(id)
+	return nil
+}
+
+// Extend sets a job's time limit, counted from its start. A total, unlike an increment, can
+// be set again when the answer is lost. Most sites let only their staff do this; a refusal
+// is an *api.Error with the scheduler's message.
+func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) error {
+	s, unlock, err := w.host.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	w.host.log.Info("extending a job", "job", id, "limit", limit)
+	if err := s.Extend(ctx, w.host.sh, id, limit); err != nil {
+		return extendError(id, err)
+	}
+	w.poll.changed()
+	return nil
+}
+
+// extendError keeps the scheduler's message and adds what the user can do.
+func extendError(id string, err error) error {
+	if errors.Is(err, remote.ErrNoAnswer) {
+		return err
+	}
+	if errors.Is(err, sched.ErrNoJob) {
+		return api.Errorf(api.CodeJobEnded, "job %s is no longer running", id).Because(err)
+	}
+	if errors.Is(err, sched.ErrCannotExtend) {
+		return api.Errorf(api.CodeFailed, "%w", err).
+			WithHint("save your work and start a new job with more time; keep = true starts the next one automatically")
+	}
+	return api.Errorf(api.CodeFailed, "could not extend job %s: %s", id, api.Redact(err.Error())).Because(err).
+		WithHint("many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically")
+}
+
+// JobsAreProcesses reports whether the host has no scheduler, so that a job is a process on the
+// login node.
+func (w *Watcher) JobsAreProcesses(ctx context.Context) bool {
+	k, err := w.host.kind(ctx)
+	return err == nil && k.JobsAreProcesses
+}
+
+// MaySubmit reports why no job may be submitted to the host, whatever it asks for.
+func (w *Watcher) MaySubmit(ctx context.Context) error {
+	k, err := w.host.kind(ctx)
+	if err != nil {
+		return err
+	}
+	return w.host.processError(k)
+}
+
+// HasSteps reports whether programs can be started inside a running job, as with srun.
+func (w *Watcher) HasSteps(ctx context.Context) bool {
+	s, err := w.host.scheduler(ctx)
+	return err == nil && s.Kind().HasSteps
+}
+
+// ErrNoSteps means that the host's scheduler cannot show the output of a running job.
+var ErrNoSteps = sched.ErrNoSteps
+
+// StepOutput returns the latest output of a job's running steps. It is the last resort for
+// a job without a log, as under srun and salloc, whose output goes to a terminal. It costs
+// the host more than any query, so all jobs of a host take turns, Limits.Query apart; ctx
+// ends the wait for the turn.
+func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
+	s, err := w.host.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Kind().HasSteps {
+		return nil, ErrNoSteps
+	}
+	release, err := w.stepTurn.Take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
+		return nil, err
+	}
+	unlock, err := w.host.turn.Take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	w.nextStepOutput = time.Now().Add(w.host.limits.WithJitter(w.host.limits.Query))
+	return s.StepOutput(ctx, w.host.sh, id)
+}
+
+// NewFollower returns a Follower of files on the host, with the Watcher's limits. It shares its
+// commands with the other Followers of this Watcher.
+func (w *Watcher) NewFollower(o joblog.FollowOptions) *joblog.Follower { return w.logs.NewFollower(o) }
+
+// RuntimeFiles returns the runtime files of a job, which r reads.
+func (w *Watcher) RuntimeFiles(r remote.Runner, job api.Job) *joblog.RuntimeFiles {
+	return w.logs.RuntimeFiles(r, job, w)
+}
+
+// Usage returns what the scheduler has counted for a running job. PBS tells it with every
+// answer about the job, and is not asked; Slurm is asked once per Limits.Query for all jobs
+// of the host, and in between the last answer is returned.
+func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
+	s, err := w.host.scheduler(ctx)
+	if err != nil {
+		return sched.Usage{}, err
+	}
+	if !s.Kind().AsksUsage {
+		return s.Usage(ctx, w.host.sh, ref, 0)
+	}
+	last, due := w.usages.get(ref, w.host.limits.WithJitter(w.host.limits.Query))
+	if !due {
+		if last.At.IsZero() {
+			return sched.Usage{}, sched.ErrNoUsage
+		}
+		return last, nil
+	}
+	unlock, err := w.host.turn.Take(ctx)
+	if err != nil {
+		return sched.Usage{}, err
+	}
+	defer unlock()
+	u, err := s.Usage(ctx, w.host.sh, ref, last.CPUs)
+	if err != nil {
+		return sched.Usage{}, err
+	}
+	w.usages.set(ref, u)
+	return u, nil
+}
+
+// usages are the last answers about what jobs use, by api.Job.Ref.
+type usages struct {
+	mu   sync.Mutex
+	last map[string]sched.Usage
+	next time.Time // when the scheduler may be asked again
+}
+
+// get returns the last answer about a job. due says that the caller is to ask again; others are not,
+// for so long.
+func (u *usages) get(ref string, pause time.Duration) (last sched.Usage, due bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.last, func(_ string, x sched.Usage) bool { return time.Since(x.At) > sched.UsageFor })
+	if due = !time.Now().Before(u.next); due {
+		u.next = time.Now().Add(pause)
+	}
+	return u.last[ref], due
+}
+
+func (u *usages) set(ref string, usage sched.Usage) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last[ref] = usage
 }

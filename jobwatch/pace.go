@@ -158,7 +158,6 @@ func (p *poll) scheduleNext() {
 
 // scheduleNextLocked sets when the next periodic query is due.
 func (p *poll) scheduleNextLocked() {
-	signal(p.recheckLogs)
 	p.due = time.Now().Add(p.host.limits.WithJitter(p.queryIntervalLocked()))
 }
 

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/sched"
 )
 
 // poll is the query for the jobs of a host that all watches share.
 type poll struct {
-	host        *host
-	wake        chan struct{} // signals serve that due may have changed
-	recheckLogs chan struct{} // signals logWait that it may have another log to look for
+	host *host
+	wake chan struct{} // signals serve that due may have changed
 
 	mu        sync.Mutex
 	watches   map[*Watch]struct{}
@@ -36,12 +36,11 @@ type poll struct {
 
 func newPoll(h *host) *poll {
 	return &poll{
-		host:        h,
-		wake:        make(chan struct{}, 1),
-		recheckLogs: make(chan struct{}, 1),
-		watches:     make(map[*Watch]struct{}),
-		cancelled:   make(map[string]time.Time),
-		submitted:   make(map[string]submittedJob),
+		host:      h,
+		wake:      make(chan struct{}, 1),
+		watches:   make(map[*Watch]struct{}),
+		cancelled: make(map[string]time.Time),
+		submitted: make(map[string]submittedJob),
 	}
 }
 
@@ -176,11 +175,7 @@ func (p *poll) queryWatched(ctx context.Context, s sched.Scheduler, watches []*W
 	if len(watches) == 0 {
 		return nil
 	}
-	ids := make([]string, len(watches))
-	for i, x := range watches {
-		ids[i] = x.id
-	}
-	jobs, err := s.Details(ctx, p.host.sh, ids)
+	jobs, err := s.Details(ctx, p.host.sh, lists.Map(watches, func(x *Watch) string { return x.id }))
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,21 @@
 package jobwatch
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/gridengine"
 	"tunctl/jobwatch/pbs"
 	"tunctl/jobwatch/plain"
+	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 	"tunctl/jobwatch/slurm"
 )
@@ -28,10 +34,7 @@ func kindNamed(name string) *sched.Kind {
 
 // unknownScheduler is the error for a name that no kind has.
 func unknownScheduler(name string) error {
-	var names []string
-	for _, k := range schedulerKinds {
-		names = append(names, strconv.Quote(k.Name))
-	}
+	names := lists.Map(schedulerKinds, func(k *sched.Kind) string { return strconv.Quote(k.Name) })
 	last := len(names) - 1
 	return api.Errorf(api.CodeConfig, "unknown scheduler %q: expected %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
@@ -83,4 +86,174 @@ case $# in
 done ;;
 esac
 printf '%s\n' "$s" "$(id -un)" "$(uname -n)" "$*"`
+}
+
+// unsupportedKind is a scheduler that is recognized by its programs and cannot be used yet.
+type unsupportedKind struct {
+	name, title string
+	program     string // the one that the user knows
+	installed   string // as in Kind
+}
+
+// unsupportedKinds count only on a host that has none of schedulerKinds: many a cluster has
+// programs of a second system.
+var unsupportedKinds = []unsupportedKind{
+	{"lsf", "LSF", "bsub", "has bsub bjobs"},
+	{"pjm", "Fujitsu PJM", "pjsub", "has pjsub pjstat"},
+	{"htcondor", "HTCondor", "condor_submit", "has condor_submit condor_q"},
+	{"oar", "OAR", "oarsub", "has oarsub oarstat"},
+	{"loadleveler", "LoadLeveler", "llsubmit", "has llsubmit llq"},
+	{"cobalt", "Cobalt", "qsub", "has qsub cqwait partlist"},
+	{"moab", "Moab", "msub", "has msub showq"},
+	// The program of Flux CD, which is no scheduler, has the same name.
+	{"flux", "Flux", "flux", `has flux && case "$(flux_version)" in *libflux-core*) true ;; *) false ;; esac`},
+	// A kubectl without a cluster is on many workstations.
+	{"kubernetes", "Kubernetes", "kubectl", `has kubectl && test -n "$(kubectl config current-context 2>/dev/null)"`},
+}
+
+// unsupportedScript is the sh text that sets s to the unsupported scheduler of the host, if
+// it has one. It may use the functions of accountScript.
+func unsupportedScript() string {
+	text, word := "flux_version() { limited flux version 2>/dev/null </dev/null; }\n", "if"
+	for _, k := range unsupportedKinds {
+		text += fmt.Sprintf("%s %s; then s=%s\n", word, k.installed, k.name)
+		word = "elif"
+	}
+	return text + "fi"
+}
+
+// unsupportedError says which scheduler the host has and what works all the same; nil if it
+// is none of unsupportedKinds.
+func unsupportedError(host, name string) error {
+	for _, k := range unsupportedKinds {
+		if k.name != name {
+			continue
+		}
+		return api.Errorf(api.CodeFailed, "%s uses %s (it has %s): tunctl cannot submit or watch jobs there yet",
+			host, k.title, k.program).
+			WithHint("submit the job yourself, then `tunctl attach %[1]s NODE:PORT` opens its page; `tunctl forward %[1]s`, `tunctl ssh %[1]s` and `tunctl cp` work, too. To run jobs on %[1]s itself, without %[2]s, set scheduler = \"none\" in [host.%[1]s]",
+				host, k.title)
+	}
+	return nil
+}
+
+// processError refuses to start a job on a host where no scheduler was found, unless the user has
+// said that the host has none: a login node is no place for jobs.
+func (h *host) processError(k *sched.Kind) error {
+	if !k.JobsAreProcesses || h.wanted != "" {
+		return nil
+	}
+	return api.Errorf(api.CodeNoScheduler, "no scheduler was found on %s: none of %s is on the PATH of your login shell there. Nothing was started", h.name, programs()).
+		WithHint("if it is your own machine, set scheduler = \"none\" in [host.%[1]s]: jobs are then processes on it. If %[1]s is a login node, put the scheduler's commands on the PATH of your login shell there", h.name)
+}
+
+// programs are the submit commands that are looked for.
+func programs() string {
+	var names []string
+	for _, k := range schedulerKinds {
+		if k.Program != "" && !slices.Contains(names, k.Program) {
+			names = append(names, k.Program)
+		}
+	}
+	for _, k := range unsupportedKinds[:3] {
+		names = append(names, k.program)
+	}
+	return strings.Join(names, ", ")
+}
+
+// host is what is known of a host's scheduler, and who may run a command there.
+type host struct {
+	sh     *remote.Shell
+	wanted string // the scheduler's name, if the config has it
+	name   string // in messages
+	limits remote.Limits
+	log    *slog.Logger
+	turn   remote.Turn // taken while a command runs
+
+	account account // owned by who has the turn
+
+	mu    sync.Mutex
+	sched sched.Scheduler
+}
+
+// known is the host's scheduler, if that was found out already; else nil.
+func (h *host) known() sched.Scheduler {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sched
+}
+
+// acquire returns the scheduler once no other command runs on the host. None does until
+// unlock is called.
+func (h *host) acquire(ctx context.Context) (s sched.Scheduler, unlock func(), err error) {
+	if s, err = h.scheduler(ctx); err != nil {
+		return nil, nil, err
+	}
+	unlock, err = h.turn.Take(ctx)
+	return s, unlock, err
+}
+
+// kind is the kind of the host's scheduler.
+func (h *host) kind(ctx context.Context) (*sched.Kind, error) {
+	s, err := h.scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Kind(), nil
+}
+
+// scheduler is the host's scheduler, which is found out once.
+func (h *host) scheduler(ctx context.Context) (sched.Scheduler, error) {
+	if known := h.known(); known != nil {
+		return known, nil
+	}
+	name := h.wanted
+	if name == "" {
+		a, err := h.whoami(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if name = a.scheduler; name == "" {
+			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", remote.ErrNoAnswer, a.installed)
+		}
+	}
+	if err := unsupportedError(h.name, name); err != nil {
+		return nil, err
+	}
+	k := kindNamed(name)
+	if k == nil {
+		return nil, unknownScheduler(name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sched = k.New()
+	return h.sched, nil
+}
+
+// whoami queries the host once and remembers the answer.
+func (h *host) whoami(ctx context.Context) (account, error) {
+	unlock, err := h.turn.Take(ctx)
+	if err != nil {
+		return account{}, err
+	}
+	defer unlock()
+	if h.account != (account{}) {
+		return h.account, nil
+	}
+	res, err := h.sh.Login(ctx, accountScript())
+	if err != nil {
+		return account{}, err
+	}
+	lines := strings.Split(string(res.Stdout), "\n")
+	if len(lines) < 4 {
+		said := api.NewRemoteText(string(res.Stdout)).FirstLine(200)
+		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", said)
+	}
+	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
+	h.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
+	if a.scheduler == "" {
+		return a, nil // query it again next time
+	}
+	h.account = a
+	return a, nil
 }

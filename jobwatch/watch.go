@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
+	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/sched"
 )
 
@@ -45,10 +47,8 @@ type Watch struct {
 	submitted time.Time // when we submitted the job, if that was just before
 	missed    time.Time // since when the scheduler does not know the job; zero: it does
 
-	followed     bool         // a Follower looks for its log
-	logSeenInRun int          // the run, from 1 on, in which its log was seen while it waited
-	logFound     time.Time    // when its log showed that it runs, before the scheduler did
-	waitedAs     api.JobState // its state until then
+	logFound time.Time    // when its log showed that it runs, before the scheduler did
+	waitedAs api.JobState // its state until then
 }
 
 // C delivers the job after each answer of the scheduler, also if nothing has changed, and after
@@ -165,11 +165,7 @@ func (x *Watch) sendLocked(r Report) {
 		return
 	}
 	x.job = r.Job
-	select {
-	case <-x.c:
-	default:
-	}
-	x.c <- r
+	latest.Offer(x.c, r)
 }
 
 // Grace is how long the scheduler must not know a new job before it counts as missing: right after a
@@ -278,4 +274,44 @@ func (x *Watch) gone(s sched.Scheduler) api.Job {
 		job.Hint = "the scheduler does not know job " + x.id
 	}
 	return job
+}
+
+// LogFound says that a Follower found one of the job's files. If we have just submitted the
+// job and the file's name has its number, the job runs, whatever the scheduler said last:
+// nothing else writes there. Any other file may be that of an earlier job, or of several
+// jobs, and that of an earlier run may still grow.
+func (x *Watch) LogFound(file string) {
+	x.poll.mu.Lock()
+	started := !x.poll.answersSoonLocked() && x.startedByLocked(file)
+	x.poll.mu.Unlock()
+	if started {
+		x.poll.host.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
+		x.poll.querySoon() // the node is still unknown
+	}
+}
+
+// startedByLocked reports whether a file is the first sign that the job runs, and publishes that.
+func (x *Watch) startedByLocked(file string) bool {
+	first := x.job.State.Waiting() && x.job.Restarts == 0 && !x.ran && x.logFound.IsZero()
+	if x.submitted.IsZero() || !first || !joblog.NamesJob(file, x.job.ID) {
+		return false
+	}
+	x.logFound, x.waitedAs = time.Now(), x.job.State
+	job := x.job
+	if job.Reason != "" {
+		job.Reason, job.Hint = "", "" // why it waited
+	}
+	job.State, job.ExpectedStart = api.JobRunning, time.Time{}
+	x.publishLocked(job)
+	return true
+}
+
+// isOutdatedLocked reports whether an answer says that the job still waits, although its log
+// has shown that it runs. Some sites answer from a cache, but not for longer than Grace. A hold
+// is news if there was none before: Grid Engine creates the log of a job that it then cannot
+// start.
+func (x *Watch) isOutdatedLocked(job api.Job) bool {
+	unconfirmed := x.job.State == api.JobRunning && x.job.Node == "" && time.Since(x.logFound) < Grace
+	newHold := job.State == api.JobHeld && x.waitedAs != api.JobHeld
+	return unconfirmed && job.State.Waiting() && !newHold && job.Restarts == x.job.Restarts
 }

@@ -17,6 +17,8 @@ const (
 	redrawEvery = 30 * time.Second // "12 min left" goes stale without an event
 	retryFirst  = time.Second
 	retryMost   = 5 * time.Second
+
+	withdrawTimeout = 2 * time.Second // at the end
 )
 
 // display shows menus and reports clicks.
@@ -96,9 +98,17 @@ func (c *controller) Serve(ctx context.Context) {
 	}
 }
 
-// cleanUp waits for actions, which end with the context, and removes their files.
+// cleanUp waits for actions, which end with the context, and removes their files and the
+// notifications, whose buttons would do nothing now.
 func (c *controller) cleanUp() {
 	c.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+	defer cancel()
+	for tag := range c.tracker.current {
+		if c.notifier == nil || c.notifier.Withdraw(ctx, tag) != nil {
+			break
+		}
+	}
 	if c.pages != "" {
 		_ = os.RemoveAll(c.pages)
 	}
@@ -149,7 +159,7 @@ func (c *controller) handleEvent(ctx context.Context, e *api.Event, now time.Tim
 	case e.Type == api.EventHost && e.Host != nil:
 		st.Hosts = put(st.Hosts, *e.Host, func(h api.Host) string { return h.Alias })
 	case e.Type == api.EventNotice && e.Notice != nil:
-		c.announceIfWanted(noticeNotification(*e.Notice, *st))
+		c.announceIfWanted(noticeNotification(*e.Notice, *st, now))
 	case e.Type == api.EventPrompt && e.Prompt != nil:
 		c.queuePrompt(ctx, *e.Prompt)
 	case e.Type == api.EventPromptClosed && e.Prompt != nil:

@@ -214,6 +214,7 @@ type stage struct {
 	page   string // the last that was shown
 
 	restarts atomic.Int32 // how often an agent that is gone was looked after
+	end      func()       // of the tray
 }
 
 // all is what the config wants to be notified of.
@@ -259,6 +260,7 @@ func runPlay(t *testing.T, act func(t *testing.T, s *stage)) {
 			c.Serve(ctx)
 		}()
 		synctest.Wait()
+		s.end = cancel
 		act(t, s)
 		cancel()
 		<-done

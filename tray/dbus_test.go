@@ -277,7 +277,7 @@ func TestPanelEntries(t *testing.T) {
 		{session + "/Copy address", "copy " + whole},
 		{session + "/Show log", "terminal logs -f jupyter"},
 		{session + "/Start", "up jupyter"},
-		{session + "/Disconnect (the job keeps running)", "down jupyter"},
+		{session + "/Disconnect (the job keeps running, charged)", "down jupyter"},
 		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "cancel jupyter"},
 		{"narval: connected/Log in…", "login narval"},
 		{"narval: connected/Log out", "logout narval"},
@@ -314,7 +314,7 @@ func TestPanelClicksUnderLoad(t *testing.T) {
 	ids := w.awaitDeep(icon, w.awaitEntry(icon, fmt.Sprintf("Quit (%d sessions stay connected)", sessions)))
 	var want []string
 	for label, id := range ids {
-		if !strings.HasSuffix(label, "/Disconnect (the job keeps running)") {
+		if !strings.HasSuffix(label, "/Disconnect (the job keeps running, charged)") {
 			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(label, "Other sessions/"), ":")

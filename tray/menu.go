@@ -338,7 +338,7 @@ func disconnectTitle(s api.Session, now time.Time) string {
 	case s.Job.State.Waiting():
 		return "Disconnect (the job stays in the queue)"
 	}
-	return "Disconnect (the job keeps running)"
+	return "Disconnect (the job keeps running, charged)"
 }
 
 // mayBeCharged reports whether the session has a job, or may get one by an earlier submission. Its
@@ -449,19 +449,24 @@ func iconFor(v view) iconKind {
 // newsFor is how long a failure matters more than a session that is ready.
 const newsFor = time.Hour
 
-// news are the sessions without old failures, if one is ready: those from before it was ready,
-// and those of more than an hour ago.
+// news are the sessions without old failures: those from before another session was ready or was
+// ended, and those of more than an hour ago if one is ready.
 func news(v view) []api.Session {
-	var ready time.Time
+	var since time.Time
+	ready := false
 	for _, s := range v.Status.Sessions {
-		if s.State == api.SessionReady && s.Since.After(ready) {
-			ready = s.Since
+		ready = ready || s.State == api.SessionReady
+		if slices.Contains(afterFailure, s.State) && s.Since.After(since) {
+			since = s.Since
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(v.Status.Sessions), func(s api.Session) bool {
-		return s.State == api.SessionFailed && !ready.IsZero() && (s.Since.Before(ready) || v.Now.Sub(s.Since) > newsFor)
+		return s.State == api.SessionFailed && (s.Since.Before(since) || ready && v.Now.Sub(s.Since) > newsFor)
 	})
 }
+
+// afterFailure are the states that a session enters after the user has seen the failure of another.
+var afterFailure = []api.SessionState{api.SessionReady, api.SessionReconnecting, api.SessionEnded, api.SessionDown}
 
 // statusLine is the most important state in a few words.
 func statusLine(v view) string {

@@ -230,8 +230,8 @@ func TestMenuJobLastSeen(t *testing.T) {
 		change func(*api.Job)
 		want   string
 	}{
-		"running":   {func(j *api.Job) { j.Seen = noon.Add(-time.Hour) }, "jupyter: disconnected, job 4242 last seen running at 11:00"},
-		"not known": {func(*api.Job) {}, "jupyter: disconnected, job 4242 last seen running"},
+		"running":   {func(j *api.Job) { j.End = noon.Add(time.Hour) }, "jupyter: disconnected, job 4242 is charged until 13:00 at most"},
+		"not known": {func(*api.Job) {}, "jupyter: disconnected, job 4242 is charged while it runs"},
 		"queued":    {func(j *api.Job) { j.State = api.JobQueued }, "jupyter: disconnected, job 4242 last seen queued"},
 		"no more":   {func(j *api.Job) { j.State = api.JobTimeout }, "jupyter: not running"},
 		"over":      {func(j *api.Job) { j.End = noon.Add(-time.Hour) }, "jupyter: not running"},
@@ -281,5 +281,17 @@ func TestMenuShape(t *testing.T) {
 func TestMenuWithoutAutostart(t *testing.T) {
 	if text := render(menuFor(statuses["ready"])); strings.Contains(text, "["+verbAutostart+"]") {
 		t.Errorf("it is offered, though nothing does it:\n%s", text)
+	}
+}
+
+func TestIconAfterFailure(t *testing.T) {
+	failed := api.Session{Name: "broken", State: api.SessionFailed, Since: noon.Add(-2 * time.Hour)}
+	for state, want := range map[api.SessionState]iconKind{
+		api.SessionReady: iconReady, api.SessionEnded: iconIdle, api.SessionDown: iconIdle, api.SessionQueued: iconTrouble,
+	} {
+		st := api.Status{Sessions: []api.Session{failed, {Name: "nb", State: state, Since: noon.Add(-time.Hour)}}}
+		if got := iconFor(view{Status: st, Reached: true, Now: noon}); got != want {
+			t.Errorf("%s since the failure: %s, want %s", state, got, want)
+		}
 	}
 }

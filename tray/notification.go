@@ -29,6 +29,8 @@ const (
 	watchedFor = 15 * time.Second
 	// autoOpenWithin is how long after a start from the menu the page opens automatically.
 	autoOpenWithin = time.Minute
+	// urgentWithin is how long before its job's end a notification stays until then.
+	urgentWithin = 15 * time.Minute
 	// linkLostAfter is how long a link may be lost without a notification.
 	linkLostAfter = time.Minute
 )
@@ -251,7 +253,7 @@ func endedNotification(s api.Session) notification {
 }
 
 // noticeNotification is a notice of the agent: a title, and more after a colon.
-func noticeNotification(n api.Notice, st api.Status) notification {
+func noticeNotification(n api.Notice, st api.Status, now time.Time) notification {
 	told := notification{kind: string(n.Kind), name: cmp.Or(n.Session, n.Host)}
 	title, body, _ := strings.Cut(n.Text, ": ")
 	if word, _, _ := strings.Cut(title, " "); word != told.name {
@@ -266,7 +268,8 @@ func noticeNotification(n api.Notice, st api.Status) notification {
 	case n.Kind == api.NoticeNeedsLogin:
 		told.icon, told.soon, told.urgent = iconNeedsYou, true, true
 	case n.Kind == api.NoticeTimeLimit && found && s.Job != nil:
-		told.icon, told.urgent, told.limit = iconNeedsYou, true, s.Job.End
+		told.icon, told.limit = iconNeedsYou, s.Job.End
+		told.urgent = s.Job.End.Sub(now) < urgentWithin // an earlier one goes by itself
 		if s.Next == nil && s.Job.State == api.JobRunning {
 			told.verbs, told.instead = []string{verbExtend}, "Extend it from the tray menu, if the site allows that."
 		}

@@ -29,19 +29,19 @@ func told() map[string]notification {
 	}
 	all["time-limit"] = noticeNotification(api.Notice{
 		Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends in 15 min, at 12:15: save your work",
-	}, statuses["ready"].Status)
+	}, statuses["ready"].Status, noon)
 	all["idle"] = noticeNotification(api.Notice{
 		Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter: idle for 30 min, 3.2 GPU-hours left in this job",
-	}, statuses["ready"].Status)
+	}, statuses["ready"].Status, noon)
 	all["continued"] = noticeNotification(api.Notice{
 		Session: "jupyter", Text: "jupyter: " + words.HeldOver(api.Held{Until: noon, Since: noon.Add(-43 * time.Minute), Streams: 3}),
-	}, statuses["ready"].Status)
+	}, statuses["ready"].Status, noon)
 	all["end"] = endQuestion(statuses["ready"].Status.Sessions[0])
 	all["certificate"] = noticeNotification(api.Notice{
 		Kind: api.NoticeNeedsLogin, Host: "narval",
 		Text: "your certificate for narval expires soon: after 12:30, a lost connection needs you to log in again with a new certificate",
-	}, statuses["ready"].Status)
-	all["config"] = noticeNotification(api.Notice{Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{})
+	}, statuses["ready"].Status, noon)
+	all["config"] = noticeNotification(api.Notice{Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{}, noon)
 	all["back"] = backNotification(statuses["ready"].Status.Sessions[0])
 	return all
 }
@@ -73,7 +73,7 @@ func TestNotificationText(t *testing.T) {
 	long.Host = strings.Repeat("h", 60)
 	for name, n := range map[string]notification{
 		"ready": readyNotification(long, noon), "back": backNotification(long), "ended": endedNotification(long), "login": loginNotification(long),
-		"notice": noticeNotification(api.Notice{Kind: api.NoticeTimeLimit, Session: long.Name, Text: long.Name + " ends in 15 min, at 12:15: save your work"}, api.Status{}),
+		"notice": noticeNotification(api.Notice{Kind: api.NoticeTimeLimit, Session: long.Name, Text: long.Name + " ends in 15 min, at 12:15: save your work"}, api.Status{}, noon),
 	} {
 		check("long "+name, n)
 		if len(n.body) > 250 {

@@ -259,10 +259,5 @@ func questionFor(p api.Prompt, why string) desktop.Question {
 // hostKeyText puts the fingerprint on a line of its own, for comparison.
 func hostKeyText(text, fingerprint string) string {
 	before, after, _ := strings.Cut(strings.TrimSuffix(text, " Trust it?"), fingerprint)
-	text = strings.TrimSpace(before) + "\n\n" + fingerprint + "\n\n"
-	if after = strings.TrimSpace(strings.TrimPrefix(after, ".")); after != "" {
-		text += after + "\n\n"
-	}
-	return text + "Compare the fingerprint with the one that your computing centre publishes. If they differ, stop: " +
-		"another machine may be posing as this host."
+	return strings.TrimSpace(before) + "\n\n" + fingerprint + "\n\n" + strings.TrimSpace(strings.TrimPrefix(after, "."))
 }

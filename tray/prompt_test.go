@@ -150,7 +150,7 @@ func TestPromptDeclined(t *testing.T) {
 }
 
 func TestPromptText(t *testing.T) {
-	key := prompt("1", api.PromptHostKey, "The authenticity of narval can't be established. Its ED25519 key fingerprint is SHA256:abc. Trust it?")
+	key := prompt("1", api.PromptHostKey, "The authenticity of narval can't be established. Its ED25519 key fingerprint is SHA256:abc. Compare it. Trust it?")
 	key.Fingerprint, key.Echo = "SHA256:abc", true
 	code := prompt("2", api.PromptQuestion, "Passcode: ")
 	code.Instruction = "Duo two-factor login for alice\n"
@@ -166,10 +166,8 @@ func TestPromptText(t *testing.T) {
 		kind   desktop.QuestionKind
 		text   string
 	}{
-		{"host key", key, desktop.AskChoice, "Why.\n\nThe authenticity of narval can't be established. Its ED25519 key fingerprint is\n\nSHA256:abc\n\n" +
-			"Compare the fingerprint with the one that your computing centre publishes. If they differ, stop: another machine may be posing as this host."},
-		{"another host key", otherKey, desktop.AskChoice, "Why.\n\nIts key is\n\nSHA256:abc\n\nKeys of other types are known.\n\n" +
-			"Compare the fingerprint with the one that your computing centre publishes. If they differ, stop: another machine may be posing as this host."},
+		{"host key", key, desktop.AskChoice, "Why.\n\nThe authenticity of narval can't be established. Its ED25519 key fingerprint is\n\nSHA256:abc\n\nCompare it."},
+		{"another host key", otherKey, desktop.AskChoice, "Why.\n\nIts key is\n\nSHA256:abc\n\nKeys of other types are known."},
 		{"code", code, desktop.AskSecret, "Why.\n\nDuo two-factor login for alice\n\nPasscode:"},
 		{"visible code", visible, desktop.AskLine, "Why.\n\nDuo two-factor login for alice\n\nPasscode:"},
 		{"password", prompt("3", api.PromptPassword, "alice@narval's password: "), desktop.AskSecret, "Why.\n\nalice@narval's password:"},
@@ -231,6 +229,16 @@ func TestNotice(t *testing.T) {
 			t.Errorf("after it, %+v", n)
 		}
 		s.status(running(end.Add(time.Hour)))
+		s.withdrawn(t, "time-limit:jupyter")
+	}))
+	t.Run("is withdrawn with the tray", play(func(t *testing.T, s *stage) {
+		s.status(reached(nil, session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.State, j.End = api.JobRunning, time.Now().Add(30*time.Minute) }))))
+		s.notice(api.Notice{Kind: api.NoticeTimeLimit, Session: "jupyter", Text: "jupyter ends at 12:30: save your work"})
+		if n := s.told(t); n.Urgent {
+			t.Errorf("half an hour before the end, %+v stays", n)
+		}
+		s.end()
+		synctest.Wait()
 		s.withdrawn(t, "time-limit:jupyter")
 	}))
 	t.Run("of an idle job is withdrawn when it is used", play(func(t *testing.T, s *stage) {

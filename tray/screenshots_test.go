@@ -149,7 +149,9 @@ var asked = map[string]api.Prompt{
 	"passphrase": {Host: "narval", Kind: api.PromptPassphrase, Text: "Enter passphrase for key '/home/alice/.ssh/id_ed25519': "},
 	"hostkey": {
 		Host: "narval", Kind: api.PromptHostKey, Echo: true, Fingerprint: "SHA256:4lTfxaV9xBqWn0yM1w5Zr2u3S6hJkLpQeRtYvXcDg8",
-		Text: "The authenticity of narval.alliancecan.ca can't be established. Its ED25519 key fingerprint is SHA256:4lTfxaV9xBqWn0yM1w5Zr2u3S6hJkLpQeRtYvXcDg8. Trust it?",
+		Text: "The authenticity of narval.alliancecan.ca can't be established. Its ED25519 key fingerprint is SHA256:4lTfxaV9xBqWn0yM1w5Zr2u3S6hJkLpQeRtYvXcDg8. " +
+			"Compare it with the one that your computing centre publishes (its pages begin at https://docs.alliancecan.ca/wiki/Narval). " +
+			"If they differ, stop: another machine may be posing as this host. Trust it?",
 	},
 	"ban": {Host: "narval", Kind: api.PromptConfirm, Echo: true, Text: "narval may have banned this address after refused logins; another try can prolong that. Try anyway?"},
 }

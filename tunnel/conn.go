@@ -80,12 +80,7 @@ func newConn(t *attempt, client *ssh.Client) *conn {
 	}
 	c.address, c.clients.unused = t.pool.network.HasAddress, c.endIfUnused
 	c.wg.Go(func() {
-		err := client.Wait()
-		c.mu.Lock()
-		if c.why == nil {
-			c.why = err
-		}
-		c.mu.Unlock()
+		c.noteEnd(client.Wait())
 		close(c.done)
 	})
 	if !c.wire.setOnEnd(c.failPendingWrites) {
@@ -150,12 +145,17 @@ func (c *conn) close(why error) {
 
 // end has the connection end for a reason, and does not wait for that.
 func (c *conn) end(why error) {
+	c.noteEnd(why)
+	_ = c.wire.Close()
+}
+
+// noteEnd records why the connection ends; the first reason counts.
+func (c *conn) noteEnd(why error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.why == nil {
 		c.why = why
 	}
-	c.mu.Unlock()
-	_ = c.wire.Close()
 }
 
 // hasAddress reports whether this computer still has the address that the connection
@@ -169,15 +169,11 @@ const closeTimeout = 10 * time.Second
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
 	hungUp, lost := c.wire.ending() // a lost link may show in reading or in writing first
-	return isClosed(c.done) || hungUp || lost != nil
-}
-
-func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-ch:
+	case <-c.done:
 		return true
 	default:
-		return false
+		return hungUp || lost != nil
 	}
 }
 
@@ -300,13 +296,16 @@ var errAside = fmt.Errorf("%w: it does not respond", api.ErrDown)
 
 // worst is the worst standing of a connection and those that it goes through.
 func (c *conn) worst() standing {
-	c.mu.Lock()
-	own := c.standing
-	c.mu.Unlock()
 	if c.parent == nil {
-		return own
+		return c.ownStanding()
 	}
-	return max(own, c.parent.worst())
+	return max(c.ownStanding(), c.parent.worst())
+}
+
+func (c *conn) ownStanding() standing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standing
 }
 
 func (c *conn) setStanding(to standing) {
@@ -329,18 +328,6 @@ func (c *conn) whenAside() <-chan struct{} {
 	return c.set
 }
 
-func (c *conn) isReplaced() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.standing == standingReplaced
-}
-
-// responded reports whether bytes came after a time.
-func (c *conn) responded(since time.Time) bool {
-	last, _ := c.wire.heard()
-	return last.After(since)
-}
-
 // replace is called when another connection took its place.
 func (c *conn) replace() {
 	c.setStanding(standingReplaced)
@@ -348,7 +335,7 @@ func (c *conn) replace() {
 }
 
 func (c *conn) endIfUnused() {
-	if c.isReplaced() && c.clients.open.Load() == 0 {
+	if c.ownStanding() == standingReplaced && c.clients.open.Load() == 0 {
 		c.end(errors.New("another connection replaced this one"))
 	}
 }

@@ -295,10 +295,7 @@ func (s *Stream) Check() error {
 }
 
 // LastHeard is when something last came over the connection that the stream is on.
-func (s *Stream) LastHeard() time.Time {
-	last, _ := s.conn.wire.heard()
-	return last
-}
+func (s *Stream) LastHeard() time.Time { return s.conn.wire.lastHeard() }
 
 // CountAsClient counts the stream among the channels of clients until it is closed.
 func (s *Stream) CountAsClient() { s.wait.opened() }

@@ -95,7 +95,7 @@ func (n *Hop) Dial(ctx context.Context, network, address string) (net.Conn, erro
 			return nc, err
 		case errors.Is(err, api.ErrDown) && again:
 			continue // it ended together with the host's connection or the job
-		case errors.Is(err, context.DeadlineExceeded) && c.parent.responded(began):
+		case errors.Is(err, context.DeadlineExceeded) && c.parent.wire.lastHeard().After(began):
 			_ = c.wire.Close() // the node may have died; the next dial finds out
 			return nil, fmt.Errorf("%w: %w", ErrTargetSilent, err)
 		case ctx.Err() != nil:

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/tunnel/failure"
 )
 
@@ -78,12 +79,16 @@ func (h *Host) attendLocked(client string) {
 // Want says that the host is wanted though no user may be present: it is logged in to
 // only if that needs nobody; otherwise its state is needs-login.
 func (h *Host) Want() {
+	h.change(func(f *facts) { f.asked, f.wanted = true, true })
+	h.wake()
+}
+
+// change changes facts, and enters the state that follows.
+func (h *Host) change(apply func(*facts)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.facts.asked = true
-	h.facts.wanted = true
+	apply(&h.facts)
 	h.enterLocked()
-	h.wake()
 }
 
 // Down disconnects the host, with the compute nodes behind it. It returns the other hosts
@@ -102,10 +107,7 @@ func (h *Host) Down() (usedBy []string) {
 		h.conns.ended = h.facts.live
 		return nil
 	}
-	for _, user := range h.pool.sharing.usersOf(h) {
-		usedBy = append(usedBy, user.name)
-	}
-	return usedBy
+	return lists.Map(h.pool.sharing.usersOf(h), func(user *Host) string { return user.name })
 }
 
 func (h *Host) wanted() bool {
@@ -232,9 +234,7 @@ const triesBeforeUnreachable = 2
 // Await returns nil once the host is connected. It returns an *api.Error when only a
 // user can change that or, while the user waits, after the first failed tries. Other
 // temporary failures do not end it: it waits until ctx ends.
-func (h *Host) Await(ctx context.Context) error {
-	return h.await(ctx, nil)
-}
+func (h *Host) Await(ctx context.Context) error { return h.await(ctx, nil) }
 
 // await is Await for another host that uses this one, if user is set. It then ends with the first
 // failed try, and once that host no longer uses this one.

@@ -53,17 +53,13 @@ func (k *keepalive) resetTimer() {
 	}
 }
 
-func (k *keepalive) stop() {
-	k.timer.Stop()
-	k.stall.timer.Stop()
-}
-
 // keep keeps a connection alive until it ends, also while it is set aside.
 func (k *keepalive) keep(ctx context.Context) {
 	h, c := k.host, k.c
 	defer h.connectionLost(c)
 	c.spawn(func() { k.runFirstCommand(ctx) })
-	defer k.stop()
+	defer k.timer.Stop()
+	defer k.stall.timer.Stop()
 	var ending <-chan time.Time
 	if !c.certificateEnds.IsZero() {
 		ending = time.After(time.Until(c.certificateEnds.Add(-CertificateWarning)))
@@ -144,11 +140,8 @@ func (h *Host) attended() bool {
 	return h.facts.tries.IsAttended(time.Now())
 }
 
-func (h *Host) refresh() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.enterLocked()
-}
+// refresh enters the state that follows from what the connection measures.
+func (h *Host) refresh() { h.change(func(*facts) {}) }
 
 // runFirstCommand runs hostname: sshd turns off Nagle's algorithm only once a session
 // was opened, and the output is the name of the login node.
@@ -328,8 +321,8 @@ func (k *keepalive) checkDoubted(now time.Time) {
 		k.respondsAgain()
 		return
 	}
-	k.reads = reads      // without the address, these are bytes that were on their way
-	if !c.isReplaced() { // a laptop may be without a network for days, and replies are noticed at once
+	k.reads = reads                          // without the address, these are bytes that were on their way
+	if c.ownStanding() != standingReplaced { // a laptop may be without a network for days, and replies are noticed at once
 		k.stall.timer.Reset(min(max(stallCheck, now.Sub(last)/20), slowCheck))
 		return
 	}
@@ -417,7 +410,7 @@ func (k *keepalive) expectReply(now time.Time) {
 	}
 	s.due = true
 	// A client that gives up soon and tries again still waits for the same.
-	if last, _ := k.c.wire.heard(); last.After(s.began) || now.Sub(s.ended) >= k.c.limits.ProbeAfter {
+	if k.c.wire.lastHeard().After(s.began) || now.Sub(s.ended) >= k.c.limits.ProbeAfter {
 		s.began = now
 	}
 	k.c.clients.checked.Store(true)
@@ -427,8 +420,7 @@ func (k *keepalive) expectReply(now time.Time) {
 // checkStall checks the connection once. It returns since when the connection does not
 // respond; zero: it does.
 func (k *keepalive) checkStall(now time.Time) (since time.Time) {
-	s, l := &k.stall, &k.c.limits
-	last, _ := k.c.wire.heard()
+	s, l, last := &k.stall, &k.c.limits, k.c.wire.lastHeard()
 	heard := last.After(s.read)
 	s.read = last
 	info, known := k.c.wire.tcpInfo()

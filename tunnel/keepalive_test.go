@@ -65,7 +65,8 @@ func TestKeepalive(t *testing.T) {
 		w := newWire(local)
 		w.greeted.Store(true) // the greeting has come
 		p := newKeepalive(nil, &conn{wire: w, master: &openssh.Master{}, limits: Limits{KeepaliveEvery: time.Hour}})
-		defer p.stop()
+		defer p.timer.Stop()
+		defer p.stall.timer.Stop()
 		p.waiting = true // for an answer that never comes
 		p.probe(time.Hour, false)
 

@@ -5,10 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel/sshconfig"
 )
@@ -41,6 +43,20 @@ func TestLimits(t *testing.T) {
 		}
 		if dials := s.Dials(); dials < 2 || dials > 7 {
 			t.Errorf("%d attempts in an hour, ten minutes apart at least", dials)
+		}
+	}))
+	t.Run("a spare session is not waited for", simulated(func(t *testing.T) {
+		b, _ := keyed(t, func(x *sshconfig.Settings) { x.MaxSessions = 1 })
+		h := b.up(t, "login")
+		synctest.Wait() // the command after the login has ended
+		first, _, err := h.OpenChannel(Spare(t.Context()), "session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closing(first)
+		began := time.Now()
+		if _, _, err := h.OpenChannel(Spare(t.Context()), "session", nil); !api.HasCode(err, api.CodeTimeout) || time.Since(began) > 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	}))
 	t.Run("a site with one session gets one command at a time", simulated(func(t *testing.T) {

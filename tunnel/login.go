@@ -125,12 +125,13 @@ func (l *login) order() []string {
 
 // method returns a method to try now, or nil when it is used up. Without the user and
 // without a saved password only keys are tried: even starting keyboard-interactive can
-// push a request to somebody's phone.
+// push a request to somebody's phone. A round that failed without an answer, such as a
+// push that was not confirmed, is not repeated.
 func (l *login) method(name string, stage int) ssh.AuthMethod {
 	if name == methodKey {
 		return l.nextKey(stage)
 	}
-	if !l.mayRetry(name) || !l.try.ask.attended && !l.saved.IsSaved(l.ctx) {
+	if l.tried[name] > 0 && !l.typed || l.triesLeft() <= 0 || !l.try.ask.attended && !l.saved.IsSaved(l.ctx) {
 		return nil
 	}
 	l.interacted = true
@@ -157,17 +158,8 @@ func (l *login) nextKey(stage int) ssh.AuthMethod {
 	return ssh.PublicKeys(key)
 }
 
-// mayRetry bounds how often the user may mistype. Both methods usually ask for the same
-// password, so they share the count. A round that failed without an answer, such as a
-// push that was not confirmed, is not repeated.
-func (l *login) mayRetry(name string) bool {
-	if l.tried[name] > 0 && !l.typed {
-		return false
-	}
-	return l.triesLeft() > 0
-}
-
-// triesLeft is how often the user may still answer.
+// triesLeft is how often the user may still answer. Both methods usually ask for the same
+// password, so they share the count.
 func (l *login) triesLeft() int {
 	return max(l.s.NumberOfPasswordPrompts, 1) - l.tried[methodPassword] - l.tried[methodInteractive]
 }

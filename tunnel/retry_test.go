@@ -131,16 +131,18 @@ func TestRetry(t *testing.T) {
 					b.NetworkChanged()
 				}
 			}()
-			for ctx.Err() == nil {
-				if h.Await(ctx) == nil {
-					time.Sleep(time.Second)
-					s.Drop()
-					synctest.Wait()
-				}
+			for h.Await(ctx) == nil {
+				time.Sleep(time.Second)
+				s.Drop()
+				synctest.Wait()
 			}
-			time.Sleep(time.Minute)
-			if logins := s.Logins(); logins > 24*5 {
-				t.Errorf("%d logins in a day", logins)
+			time.Sleep(24 * time.Hour)
+			if got := h.Status(); s.Logins() != 3 || got.State != api.HostBlocked || !strings.Contains(got.Cause, "ends each connection soon after the login") {
+				t.Errorf("%d logins in a day, then %s: %s", s.Logins(), got.State, got.Cause)
+			}
+			h.Up()
+			if err := h.Await(t.Context()); err != nil || s.Logins() != 4 {
+				t.Errorf("the user's own try: %v, %d logins", err, s.Logins())
 			}
 		}))
 	}

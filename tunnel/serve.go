@@ -16,7 +16,7 @@ import (
 
 // serve connects the host whenever it is wanted, until ctx ends.
 func (h *Host) serve(ctx context.Context) {
-	defer h.stopServing()
+	defer h.change(func(f *facts) { f.wanted, f.trying, f.asking = false, "", "" })
 	h.recallLogins()
 	for ctx.Err() == nil {
 		h.closeDropped()
@@ -174,10 +174,7 @@ func (h *Host) beginTry(cancel context.CancelFunc) *attempt {
 // setAsking records which kind of question the try waits for, "" for none, and the web
 // addresses in it.
 func (h *Host) setAsking(kind api.PromptKind, links []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.facts.asking, h.facts.links = kind, links
-	h.enterLocked()
+	h.change(func(f *facts) { f.asking, f.links = kind, links })
 }
 
 // finishTry records the result of a try, and reports whether its connection became the
@@ -230,14 +227,6 @@ func (h *Host) connectionLost(c *conn) {
 	}
 	h.facts.live = nil
 	h.lostLocked(c, nil)
-}
-
-// stopServing is called when the host's goroutine ends.
-func (h *Host) stopServing() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.facts.wanted, h.facts.trying, h.facts.asking = false, "", ""
-	h.enterLocked()
 }
 
 // Waiting says that somebody waits for the host: a client that is held, an open waiting

@@ -72,7 +72,7 @@ type bench struct {
 func newPool(o Options) *Pool {
 	o.Prompter = cmp.Or[Prompter](o.Prompter, sshtest.Nobody{})
 	o.Memory = cmp.Or[Memory](o.Memory, sshtest.NewMemory())
-	o.Passwords = cmp.Or[userkeys.Passwords](o.Passwords, userkeys.NoPasswords{})
+	o.Passwords = cmp.Or[userkeys.Passwords](o.Passwords, sshtest.NoPasswords{})
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Changed == nil {
 		o.Changed = func(api.Host) {}

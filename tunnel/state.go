@@ -193,6 +193,10 @@ func (s *hostState) lostLocked(c *conn, silent error) {
 			f.tries.Watch(now, true)
 		}
 		f.tries.Lost(now.Sub(c.since), silent == nil, s.retryLimitsLocked(), now, jitter())
+		if stop := f.tries.Stop; stop != nil && stop.Why == nil {
+			stop.Why = failure.Passing.Errorf(api.CodeUnreachable, why, "%s ends each connection soon after the login: %v", s.label(), why).
+				WithHint("ask the site, or see what `ssh %s` prints; `tunctl login %s` tries again", s.name, s.name)
+		}
 	}
 	s.enterLocked()
 }

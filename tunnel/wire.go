@@ -239,6 +239,12 @@ func (w *wire) heard() (last time.Time, reads int) {
 	return w.lastRead, w.reads
 }
 
+// lastHeard is when the last bytes came.
+func (w *wire) lastHeard() time.Time {
+	last, _ := w.heard()
+	return last
+}
+
 // tcpInfo is what the system knows about the connection; false: nothing.
 func (w *wire) tcpInfo() (tcpinfo.Info, bool) { return tcpinfo.Read(w.Conn) }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/internal/agent"
 	"tunctl/internal/agent/session"
@@ -24,6 +23,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/home"
+	"tunctl/internal/logfile"
 	"tunctl/internal/term"
 	"tunctl/tunnel"
 )
@@ -61,7 +61,7 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}
-	file := &lumberjack.Logger{Filename: p.Log(), MaxSize: 5, MaxBackups: 2}
+	file := &logfile.File{Path: p.Log(), Max: 5 << 20, Old: 2}
 	defer func() { _ = file.Close() }()
 	out := io.MultiWriter(file, inv.Err)
 	if inv.Bool("background") {
@@ -88,6 +88,11 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...) // the first signal drains
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	if p.Dashboard() != "" { // whose address may be a bookmark
+		if _, err := dashboardLauncher(p)(ctx); err != nil {
+			log.Warn("cannot start the dashboard", "err", err)
+		}
+	}
 	err = a.Serve(ctx)
 	if errors.Is(err, socket.ErrRunning) {
 		inv.Say("%v", err)

@@ -75,7 +75,7 @@ func freeMainThread(c *cli.Context) error {
 func commands(t *term.Terminal) []*cli.Command {
 	return slices.Concat(
 		chapter("Every day",
-			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
+			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), outputCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
 		chapter("Jobs and hosts",
 			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
 			loginCommand(t), logoutCommand(t), hostsCommand(t)),

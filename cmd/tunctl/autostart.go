@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/internal/api"
 	"tunctl/internal/autostart"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -34,14 +37,22 @@ func autostartCommand(t *term.Terminal) *cli.Command {
 		Usage: "start the agent and the tray when you log in",
 		Subcommands: []*cli.Command{
 			{Name: "on", Usage: "start the agent and the tray at login", Action: with(func(c *cli.Context, a *autostart.Autostart) error {
+				if dir := os.Getenv("TUNCTL_HOME"); dir != "" {
+					return api.Errorf(api.CodeUsage, "what starts when you log in would not use TUNCTL_HOME=%s", dir).
+						WithHint("unset TUNCTL_HOME; for that folder, start `tunctl agent run` by an entry of your own")
+				}
 				if err := a.On(c.Context); err != nil {
 					return err
 				}
-				what := "the agent and the tray start"
+				st, _ := a.Status(c.Context) // what was just written
+				what, when := "the agent and the tray start", "when you log in"
 				if err := tray.Available(); err != nil {
 					what = fmt.Sprintf("the agent starts (%v)", err)
 				}
-				t.Say("%s when you log in; `tunctl autostart off` undoes this", what)
+				if slices.ContainsFunc(st.Entries, func(e autostart.Entry) bool { return e.Part == autostart.Agent && e.Kind == "xdg" }) {
+					when = "when you log in to a desktop: without systemd nothing starts them at another login"
+				}
+				t.Say("%s %s; `tunctl autostart off` undoes this", what, when)
 				return nil
 			})},
 			{Name: "off", Usage: "start nothing at login", Action: with(func(c *cli.Context, a *autostart.Autostart) error {

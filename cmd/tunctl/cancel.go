@@ -60,7 +60,7 @@ func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
 		inv.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), api.Session{Job: &job})); err != nil {
+	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), api.Session{Job: &job}), action.NothingCancelled); err != nil {
 		return err
 	}
 	if _, err := inv.client.Cancel(ctx, host, job.Ref()); err != nil {
@@ -71,8 +71,8 @@ func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
 }
 
 // confirm asks the user at the terminal, if there is one, unless they are sure. Any
-// answer but yes, or a Ctrl-C, is an error that ends the program.
-func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) error {
+// answer but yes, of which declined says what it means, or a Ctrl-C, is an error that ends the program.
+func confirm(ctx context.Context, t *term.Terminal, sure bool, question, declined string) error {
 	if sure || !t.Interactive {
 		return nil
 	}
@@ -83,6 +83,6 @@ func confirm(ctx context.Context, t *term.Terminal, sure bool, question string) 
 	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
 		return nil
 	}
-	t.Say(action.NothingCancelled)
+	t.Say("%s", declined)
 	return exitError(exitFailed)
 }

@@ -26,7 +26,7 @@ func TestAPersonAtATerminalIsAskedBeforeAJobIsCancelled(t *testing.T) {
 	} {
 		var said strings.Builder
 		terminal := &term.Terminal{In: strings.NewReader(c.typed), Out: &strings.Builder{}, Err: &said, Interactive: c.asks}
-		err := confirm(t.Context(), terminal, c.sure, "Cancel job 7?")
+		err := confirm(t.Context(), terminal, c.sure, "Cancel job 7?", "nothing was cancelled")
 		if (err == nil) != c.goesOn || exitCode(err) == 0 != c.goesOn {
 			t.Errorf("%s: %v", name, err)
 		}

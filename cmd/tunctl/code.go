@@ -27,17 +27,21 @@ func codeCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "code",
 		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
-		ArgsUsage: "SESSION [PATH]",
+		ArgsUsage: "[SESSION [PATH]]",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "editor", Usage: "`EDITOR`: " + editor.Names(), EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
-		Action: invokeInterruptible(t, takes(1, 2, "code takes a session and, optionally, a folder or a file", openCode)),
+		Action: invokeInterruptible(t, takes(0, 2, "code takes a session and, optionally, a folder or a file", openCode)),
 	}
 }
 
 func openCode(ctx context.Context, inv *invocation) error {
-	s, err := inv.sessionInside(ctx, strings.TrimSuffix(inv.Args().First(), aliasSuffix))
+	name, err := inv.chooseSession(ctx, "Open an editor inside the job of which session?", "no session has a running job", api.Session.RunsJob)
+	if err != nil {
+		return err
+	}
+	s, err := inv.sessionInside(ctx, strings.TrimSuffix(name, aliasSuffix))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/configs"
+	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/internal/words"
@@ -26,6 +27,10 @@ func configCommand(t *term.Terminal) *cli.Command {
 			{Name: "path", Usage: "print the path of the config file", Action: invoke(t, configPath)},
 			{Name: "edit", Usage: "open the config in your editor, or a new one", Action: invoke(t, configEdit)},
 			{Name: "show", Usage: "print the config file", Action: invoke(t, configShow)},
+			{Name: "schema", Usage: "print the JSON Schema of config files, for editors", Action: func(*cli.Context) error {
+				_, err := fmt.Fprint(t.Out, configs.Schema)
+				return err
+			}},
 		},
 	}
 }
@@ -99,6 +104,10 @@ func openEditor(ctx context.Context, file string) error {
 	words := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")))
 	if len(words) == 0 {
 		words = []string{defaultEditor}
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return api.Errorf(api.CodeFailed, "no editor %q is installed", words[0]).
+			WithHint("EDITOR=PROGRAM names another one; or open %s yourself", file)
 	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], file)...) //nolint:gosec // the user's own editor
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

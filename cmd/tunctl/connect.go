@@ -28,7 +28,11 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 	if err := checkConnect(inv.Context); err != nil {
 		return err
 	}
-	req, err := inv.destination(ctx, inv.Args().First())
+	name := inv.Args().First()
+	if name == "%n" {
+		name = inv.Args().Get(1)
+	}
+	req, err := inv.destination(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -40,12 +44,12 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 	defer done()
 	stream, err := openStream(ctx, prompts, inv.client, req)
 	if err != nil {
-		return inv.withNearSession(inv.Args().First(), err)
+		return inv.withNearSession(name, err)
 	}
 	defer func() { _ = stream.Close() }()
 	err = joinStdio(ctx, inv.Terminal, stream)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return lost(inv.Args().First(), err)
+		return lost(name, err)
 	}
 	return err
 }
@@ -54,7 +58,7 @@ func connectStdio(ctx context.Context, inv *invocation) error {
 func checkConnect(c *cli.Context) error {
 	const example = "as in `tunctl connect narval db.int:5432`"
 	switch n := c.NArg(); {
-	case c.Bool("gateway") && n == 1:
+	case c.Bool("gateway") && (n == 1 || n == 2): // see quotedName
 		return nil
 	case c.Bool("gateway"):
 		return usagef("connect --gateway takes one host or session")

@@ -224,12 +224,15 @@ func setFlag(flags []cli.Flag, word, value string) error {
 // TestDocsDependencies holds for those that go.mod calls direct.
 func TestDocsDependencies(t *testing.T) {
 	var required, explained []string
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(source(t, "go.mod"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+ v\S+)$`).FindAllStringSubmatch(source(t, "go.mod"), -1) {
 		required = append(required, m[1])
 	}
 	_, table, _ := strings.Cut(pages(t)["CONTRIBUTING.md"], "## Dependencies")
-	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| [^|]+ \|$`).FindAllStringSubmatch(table, -1) {
-		explained = append(explained, strings.Split(m[1], ", ")...)
+	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]+) \| [^|]+ \|$`).FindAllStringSubmatch(table, -1) {
+		releases := regexp.MustCompile(`(v\S+) 20\d\d-\d\d`).FindAllStringSubmatch(m[2], -1)
+		for i, module := range strings.Split(m[1], ", ") {
+			explained = append(explained, module+" "+releases[i][1])
+		}
 	}
 	slices.Sort(required)
 	slices.Sort(explained)

@@ -45,10 +45,10 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 func diagnose(ctx context.Context, inv *invocation) error {
 	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
-	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out)}
+	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out), said: map[string]bool{}}
 	doctor.Examine(ctx, newEnvironment(inv, cfg), subjects(cfg, inv.Args().First()), func(x api.Check) {
 		checks = append(checks, x)
-		if !inv.Bool("json") && (inv.Bool("all") || x.Result != api.CheckOK) {
+		if !inv.Bool("json") && (inv.Bool("all") || x.Result != api.CheckOK && !list.repeats(x)) {
 			list.check(x)
 		}
 	})
@@ -68,22 +68,29 @@ func diagnose(ctx context.Context, inv *invocation) error {
 }
 
 // subjects are what to check: the session of that name and its host, or the host; without a
-// name, everything in the config.
-func subjects(cfg *configs.Config, name string) []doctor.Subject {
-	if s, ok := cfg.Session(name); ok {
-		return []doctor.Subject{{Host: s.Host, Session: s.Name}}
+// name, everything in the config and in the agent.
+func subjects(cfg *configs.Config, name string) func(api.Status) []doctor.Subject {
+	return func(st api.Status) []doctor.Subject {
+		var list []doctor.Subject
+		for _, s := range cfg.Sessions {
+			list = append(list, doctor.Subject{Host: s.Host, Session: s.Name})
+		}
+		for _, s := range st.Sessions {
+			if _, listed := cfg.Session(s.Name); !listed && isNotDown(s) {
+				list = append(list, doctor.Subject{Host: s.Host, Session: s.Name})
+			}
+		}
+		if i := slices.IndexFunc(list, func(s doctor.Subject) bool { return s.Session == name }); i >= 0 {
+			return list[i : i+1]
+		}
+		if name != "" {
+			return []doctor.Subject{{Host: name}}
+		}
+		for _, h := range cfg.Hosts {
+			list = append(list, doctor.Subject{Host: h.Name})
+		}
+		return list
 	}
-	if name != "" {
-		return []doctor.Subject{{Host: name}}
-	}
-	var list []doctor.Subject
-	for _, s := range cfg.Sessions {
-		list = append(list, doctor.Subject{Host: s.Host, Session: s.Name})
-	}
-	for _, h := range cfg.Hosts {
-		list = append(list, doctor.Subject{Host: h.Name})
-	}
-	return list
 }
 
 // newEnvironment gives the checks access to this machine and the agent.
@@ -150,6 +157,8 @@ type checkList struct {
 	layout term.Layout
 	about  string
 	begun  bool
+	said   map[string]bool // problems, without what they are about
+	same   []string        // what has only such problems that were said before
 }
 
 // checkName is the width of a check's name.
@@ -166,6 +175,9 @@ func (l *checkList) end(inv *invocation, checks []api.Check) error {
 			problems++
 		}
 	}
+	if len(l.same) > 0 {
+		l.print("\nthe same problem: "+strings.Join(l.same, ", "), 2)
+	}
 	var err error
 	switch ok := words.Count(len(checks)-problems, "check"); {
 	case inv.Bool("all"):
@@ -175,6 +187,19 @@ func (l *checkList) end(inv *invocation, checks []api.Check) error {
 		_, err = fmt.Fprintf(inv.Out, "\n%s OK (--all lists them)\n", ok)
 	}
 	return err
+}
+
+// repeats reports whether a problem was said of something else: a lost host is one of all its sessions.
+func (l *checkList) repeats(x api.Check) bool {
+	problem := x.Name + "\n" + x.Text + "\n" + x.Fix
+	if again := l.said[problem]; !again || l.about == x.About {
+		l.said[problem] = true
+		return again
+	}
+	if !slices.Contains(l.same, x.About) {
+		l.same = append(l.same, x.About)
+	}
+	return true
 }
 
 func (l *checkList) check(x api.Check) {

@@ -19,6 +19,22 @@ import (
 	"tunctl/internal/home"
 )
 
+func TestRepeatedProblems(t *testing.T) {
+	list := &checkList{said: map[string]bool{}}
+	lost := api.Check{Name: "session", Result: api.CheckUnknown, Text: "waiting for m3"}
+	var told []string
+	for _, about := range []string{"a", "b", "c"} {
+		lost.About = about
+		if !list.repeats(lost) {
+			told = append(told, about)
+			list.about = about
+		}
+	}
+	if !slices.Equal(told, []string{"a"}) || !slices.Equal(list.same, []string{"b", "c"}) {
+		t.Errorf("told of %q, the same of %q", told, list.same)
+	}
+}
+
 // leaks searches a zip file for the token in the address that the last command
 // printed, the user's names and the words given: ! leaks FILE WORD...
 func leaks(ts *testscript.TestScript, neg bool, args []string) {

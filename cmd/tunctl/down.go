@@ -132,7 +132,7 @@ func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests
 	if question == "" {
 		return nil
 	}
-	return confirm(ctx, inv.Terminal, inv.Bool("yes"), question)
+	return confirm(ctx, inv.Terminal, inv.Bool("yes"), question, action.NothingCancelled)
 }
 
 // sendDown sends a request. The agent stores what is to be ended before it connects to a host, whose

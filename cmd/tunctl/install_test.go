@@ -59,6 +59,8 @@ func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
 		"/opt/tunctl/share/fish/vendor_completions.d/tunctl.fish":  0o644,
 		"/opt/tunctl/share/applications/tunctl.desktop":            0o644,
 		"/opt/tunctl/share/icons/hicolor/scalable/apps/tunctl.svg": 0o644,
+		"/opt/tunctl/share/man/man5/tunctl-config.5":               0o644,
+		"/opt/tunctl/share/man/man5/tunctl-sites.5":                0o644,
 	}
 	for page := range cmdline.ManPages(testApp(), version()) {
 		want["/opt/tunctl/share/man/man1/"+page] = 0o644

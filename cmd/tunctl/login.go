@@ -49,17 +49,20 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "logout",
 		Usage:     "disconnect from a host; its sessions wait until you log in again",
-		ArgsUsage: "HOST",
-		Action:    invoke(t, takes(1, 1, "logout takes one HOST, as named in your ssh config", logOut)),
+		ArgsUsage: "[HOST]",
+		Action:    invoke(t, takes(0, 1, "logout takes one HOST, as named in your ssh config", logOut)),
 	}
 }
 
 func logOut(ctx context.Context, inv *invocation) error {
-	host := inv.Args().First()
-	if err := inv.refuseSession(host); err != nil {
+	host, err := inv.argumentOr(inv.onlyHost)
+	if err == nil {
+		err = inv.refuseSession(host)
+	}
+	if err != nil {
 		return err
 	}
-	err := inv.client.Logout(ctx, host)
+	err = inv.client.Logout(ctx, host)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running: no host is connected")
 		return nil

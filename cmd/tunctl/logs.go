@@ -31,7 +31,7 @@ func logs(ctx context.Context, inv *invocation) error {
 	}
 	out := inv.Out
 	if term.IsTerminal(out) {
-		safe := term.NewSanitizer(out)
+		safe := api.NewSanitizer(out)
 		defer safe.ResetColour()
 		out = safe
 	}

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -274,7 +275,13 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // status: get 200.
 func get(ts *testscript.TestScript, _ bool, args []string) {
 	url := strings.TrimSpace(ts.ReadFile("stdout"))
-	res, err := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+	fetch := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Get
+	res, err := fetch(url)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil { // who listens may still be starting
+		res, err = fetch(url)
+	}
 	ts.Check(err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)

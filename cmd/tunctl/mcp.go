@@ -48,5 +48,9 @@ func approveRequests(ctx context.Context, inv *invocation) error {
 	q := &promptReader{term: inv.Terminal, client: inv.client}
 	defer q.wait()
 	inv.Say("waiting for what assistants ask for; Ctrl-C ends this")
-	return inv.client.Watch(ctx, api.AnswersApproval, "", func(e api.Event) { q.handle(ctx, e) })
+	return inv.client.Watch(ctx, api.AnswersApproval, "", func(e api.Event) {
+		if !q.handle(ctx, e) && e.Notice != nil && e.Notice.Session == "" {
+			inv.Say("%s", e.Notice.Text)
+		}
+	})
 }

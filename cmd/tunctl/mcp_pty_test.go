@@ -55,7 +55,7 @@ func TestMCPApproval(t *testing.T) {
 	s.run("up", "--no-open", "jupyter") // the user waits for the same job
 	ended := call("down", map[string]any{"session": "jupyter", "cancel": true})
 	person.Expect("END ITS JOB")
-	person.Reply("Type yes to continue, no to stop: ", "no")
+	person.Reply("Type yes to continue, no to stop: ", "n")
 	if a := <-ended; a.err != nil || !a.failed || !strings.Contains(a.text, "did not allow it") {
 		t.Fatalf("down: %+v", a)
 	}

@@ -44,6 +44,17 @@ func TestTheDemoWorksWhereTheHostsFileLacksLocalhost(t *testing.T) {
 	}
 }
 
+func TestHomeReadOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := withMounts(t, `
+		mount -t tmpfs -o ro tmpfs "$HOME"
+		"$0" status; "$0" agent start || echo "exit $?"`, "HOME="+dir, "TUNCTL_HOME=", "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG=/dev/null")
+	if err != nil || !strings.Contains(out, "read-only file system\ntunctl: hint: set TUNCTL_HOME to a directory that you can write to\nexit 5\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestAFullDiskIsNamedAndNoTemporaryFileIs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -148,8 +148,10 @@ func readAnswer(ctx context.Context, t *term.Terminal, p api.Prompt) (api.Answer
 		switch text = strings.ToLower(strings.TrimSpace(text)); {
 		case err != nil:
 			return api.Answer{}, err
-		case text == "yes", text == "no":
+		case text == "yes":
 			return api.Answer{Text: text}, nil
+		case text == "no", text == "n":
+			return api.Answer{Text: "no"}, nil
 		}
 	}
 }

@@ -18,17 +18,21 @@ func scriptCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "script",
 		Usage:     "print the job script that tunctl would submit",
-		ArgsUsage: "SITE|SESSION",
+		ArgsUsage: "[SITE|SESSION]",
 		Flags: []cli.Flag{
 			withFlag("answer a question: `NAME=VALUE`; repeatable"),
 			&cli.StringFlag{Name: "app", Usage: "the `APP`: desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
 		},
-		Action: invoke(t, takes(1, 1, "script takes one site or session", printScript)),
+		Action: invoke(t, atMost(1, "one site or session", printScript)),
 	}
 }
 
 func printScript(ctx context.Context, inv *invocation) error {
-	job, err := scriptJob(ctx, inv, inv.Args().First())
+	name, err := inv.argumentOr(inv.onlySession)
+	if err != nil {
+		return err
+	}
+	job, err := scriptJob(ctx, inv, name)
 	if err != nil {
 		return err
 	}

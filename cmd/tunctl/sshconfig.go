@@ -92,6 +92,11 @@ func sshConfigRemove(_ context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	text, _ := os.ReadFile(file) // editFile says why not
+	if _, missing := os.Stat(includedFile(p)); missing != nil && withoutInclude(string(text), p) == string(text) {
+		inv.Say("there is nothing to remove: ssh does not know HOST%s", aliasSuffix)
+		return nil
+	}
 	if _, err := editFile(file, includeNote, func(text string) string { return withoutInclude(text, p) }); err != nil {
 		return err
 	}
@@ -151,7 +156,7 @@ Host %s
   ProxyCommand %s connect --gateway %s
   HostKeyAlias %s
   UserKnownHostsFile %s
-  GlobalKnownHostsFile none
+  GlobalKnownHostsFile /dev/null
   StrictHostKeyChecking yes
   UpdateHostKeys no
   CheckHostIP no
@@ -161,7 +166,7 @@ Host %s
   ForwardX11 no
   Compression no
   Ciphers aes128-gcm@openssh.com,chacha20-poly1305@openssh.com
-  ConnectTimeout none
+  ConnectTimeout 3600
 `, strings.Join(names, " "), quotePath(self), quotedName, gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
 }
 

@@ -5,8 +5,9 @@ import "tunctl/internal/api"
 // defaultEditor opens the config where neither VISUAL nor EDITOR is set.
 const defaultEditor = "notepad"
 
-// quotedName is the host name as typed, quoted for the shell that runs the ProxyCommand.
-const quotedName = `"%n"`
+// quotedName is the host name as typed, quoted for the shell that runs the ProxyCommand, and once
+// more for paramiko, which expands only %h: ssh has that in lower case.
+const quotedName = `"%n" "%h"`
 
 // isDrive reports whether the word before a colon is a drive and no host.
 func isDrive(word string) bool { return len(word) == 1 }

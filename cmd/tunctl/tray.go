@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
-	"gopkg.in/natefinch/lumberjack.v2"
 
 	"tunctl/configs"
 	"tunctl/internal/home"
+	"tunctl/internal/logfile"
 	"tunctl/internal/term"
 	"tunctl/tray"
 )
@@ -33,7 +33,7 @@ func showTray(ctx context.Context, inv *invocation) error {
 	if err := home.MakePrivate(p.State); err != nil {
 		return err
 	}
-	file := &lumberjack.Logger{Filename: filepath.Join(p.State, "tray.log"), MaxSize: 1, MaxBackups: 1}
+	file := &logfile.File{Path: filepath.Join(p.State, "tray.log"), Max: 1 << 20, Old: 1}
 	defer func() { _ = file.Close() }()
 	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: logLevel()}))
 	updateAutostart(ctx, p, log)

@@ -33,7 +33,7 @@ func upCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "up",
 		Usage:     "start a session and open its page",
-		ArgsUsage: "[SESSION]",
+		ArgsUsage: "[SESSION...]",
 		Flags: []cli.Flag{
 			waitFlag(),
 			withFlag("for this run, use `NAME=VALUE`; repeatable"),
@@ -43,32 +43,56 @@ func upCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, atMost(1, "one session", func(ctx context.Context, inv *invocation) error {
-			name, err := inv.argumentOr(inv.onlySession)
-			if err != nil {
-				return err
-			}
-			if inv.Bool("dry-run") {
-				d, err := newDryRun(inv, name)
-				if err != nil {
-					return err
-				}
-				return d.run(ctx)
-			}
-			u := newUp(inv)
-			u.name, u.choices = name, api.UpRequest{As: inv.String("as"), Again: inv.Bool("again")}
-			if inv.IsSet("wait") && u.wait <= 0 {
-				return usagef("--wait takes a time such as 30m or 2h")
-			}
-			if inv.IsSet("as") && u.choices.As == "" {
-				return usagef("--as takes the name of the second session")
-			}
-			if u.choices.With, err = answersOf(inv.Context); err != nil {
-				return err
-			}
-			return u.start(ctx, opensPage(inv, name))
-		})),
+		Action: invokeInterruptible(t, bringUpAll),
 	}
+}
+
+// bringUpAll starts the sessions that the arguments name. All are requested first, so that their jobs
+// wait at the same time.
+func bringUpAll(ctx context.Context, inv *invocation) error {
+	name, err := inv.argumentOr(inv.onlySession)
+	if err != nil {
+		return err
+	}
+	if inv.NArg() > 1 && (inv.IsSet("with") || inv.IsSet("as") || inv.Bool("dry-run")) {
+		return usagef("unexpected argument %q: up takes one session with --with, --as or --dry-run", inv.Args().Get(1))
+	}
+	for _, other := range inv.Args().Tail() { // none is started where one is unknown
+		st, err := inv.status(ctx)
+		if _, known := st.Session(other); err == nil && !known {
+			err = unknownSession(other, st)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if inv.Bool("dry-run") {
+		d, err := newDryRun(inv, name)
+		if err != nil {
+			return err
+		}
+		return d.run(ctx)
+	}
+	u := newUp(inv)
+	u.choices = api.UpRequest{As: inv.String("as"), Again: inv.Bool("again")}
+	if inv.IsSet("wait") && u.wait <= 0 {
+		return usagef("--wait takes a time such as 30m or 2h")
+	}
+	if inv.IsSet("as") && u.choices.As == "" {
+		return usagef("--as takes the name of the second session")
+	}
+	if u.choices.With, err = answersOf(inv.Context); err != nil {
+		return err
+	}
+	var errs []error
+	for next := inv.Args().Tail(); ctx.Err() == nil; name, next = next[0], next[1:] {
+		one := *u
+		one.name, one.others = name, next
+		if errs = append(errs, one.start(ctx, opensPage(inv, name))); len(next) == 0 {
+			break
+		}
+	}
+	return reportFailures(inv.Terminal, errs)
 }
 
 // opensPage reports whether to open the page once it is ready.
@@ -83,6 +107,7 @@ type up struct {
 	program string // the command that runs this tunctl in another terminal; "": its name
 	json    bool
 	name    string        // of the session
+	others  []string      // the sessions to start after it
 	choices api.UpRequest // for this run
 	wait    time.Duration
 	// waiter names this command to the agent: while its watch lasts, the agent may
@@ -276,7 +301,11 @@ func (u *up) send(ctx context.Context) (api.UpResponse, error) {
 		return u.request(ctx)
 	}
 	req := u.choices
-	req.Session, req.Waiter = u.name, u.waiter
+	req.Waiter = u.waiter
+	for _, req.Session = range u.others {
+		_, _ = u.client.Up(ctx, req) // which says why not when it is its turn
+	}
+	req.Session = u.name
 	return u.client.Up(ctx, req)
 }
 
@@ -374,10 +403,8 @@ func (u *up) announce(s api.Session) {
 		on = ", on " + s.Job.Node
 	}
 	u.Say("%s %s is ready%s%s", u.Paint(term.Green, "✓"), u.Paint(term.Bold, s.Name), show.Until(s.Job, time.Now()), on)
-	to := s.Host
 	if s.URL != "" {
 		fmt.Fprintln(u.Out, s.URL)
-		to = show.JobPlace(s)
 	}
 	for _, text := range append(s.Warnings, show.Exposure(s)) {
 		if text != "" {
@@ -395,13 +422,13 @@ func (u *up) announce(s api.Session) {
 	}
 	for _, f := range s.Forwards {
 		switch {
-		case f.Error != "":
+		case f.Error != "" && f.Kind == api.ForwardRemote:
 			u.Say("! %s: %s", f.Listen, f.Error)
 			continue
 		case s.URL != "" && (f.Listen == s.Local || f.Endpoint != ""):
 			continue // the page, and those that `open --which` opened
 		}
-		u.Say("  %s", show.Forward(f, to))
+		u.Say("  %s", show.Forward(f, show.JobPlace(s)))
 		if s.URL == "" && !term.IsTerminal(u.Out) { // a script reads the addresses
 			fmt.Fprintln(u.Out, f.Listen)
 		}

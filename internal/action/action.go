@@ -5,8 +5,13 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,9 +39,7 @@ func (p Page) Get(ctx context.Context, a Agent) (api.OpenResponse, error) {
 }
 
 // Command is the command that opens the page.
-func (p Page) Command(program string) string {
-	return show.OpenCommand(program, p.Session, p.Endpoint)
-}
+func (p Page) Command(program string) string { return show.OpenCommand(program, p.Session, p.Endpoint) }
 
 // Desktop is where pages and secrets go: to the browser and the clipboard of the user, never
 // to another program.
@@ -89,8 +92,7 @@ func Cause(err error) string {
 func OpenError(err error, command string) error {
 	switch {
 	case errors.Is(err, desktop.ErrNoBrowser), errors.Is(err, desktop.ErrUnavailable):
-		return api.Errorf(api.CodeFailed, "no browser found").Because(err).
-			WithHint("`%s --print` shows the full address", command)
+		return api.Errorf(api.CodeFailed, "no browser found").Because(err).WithHint("`%s --print` shows the full address", command)
 	case errors.Is(err, desktop.ErrNotOpened):
 		return api.Errorf(api.CodeFailed, "the browser started, but did not request the page").Because(err).
 			WithHint("`%s` tries again; --print shows the full address", command)
@@ -124,4 +126,128 @@ func copiedText(p Page, page api.OpenResponse) string {
 		return text + ". The page asks for a password, which `" + p.Command("tunctl") + " --print` shows."
 	}
 	return text + "."
+}
+
+// NothingCancelled is said to who answers a [CancelQuestion] with anything but yes.
+const NothingCancelled = "nothing was cancelled"
+
+// CancelQuestion asks whether to end all jobs of sessions, so that the user knows which ones; "" if
+// they have none.
+func CancelQuestion(now time.Time, sessions ...api.Session) string {
+	var jobs []string
+	for _, s := range sessions {
+		for _, j := range s.LiveJobs() {
+			jobs = append(jobs, show.Job(j, now))
+		}
+		if s.Pending {
+			jobs = append(jobs, "the job of "+s.Name+" that may still appear")
+		}
+	}
+	if len(jobs) == 0 {
+		return ""
+	}
+	return "Cancel " + strings.Join(jobs, " and ") + "?"
+}
+
+// CancelledText says that a job was ended.
+func CancelledText(j api.Job) string { return "job " + j.ID + " was cancelled" }
+
+// DownTexts say what became of sessions and their jobs since before.
+func DownTexts(done api.DownResponse, before api.Status, now time.Time) (lines []string) {
+	for _, s := range done.Sessions {
+		lines = append(lines, downText(s, before, now)...)
+	}
+	return lines
+}
+
+func downText(s api.Session, before api.Status, now time.Time) []string {
+	was, _ := before.Session(s.Name)
+	wasDown, already := was.State == api.SessionDown, ""
+	if wasDown {
+		already = "already "
+	}
+	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, wasDown, now))}
+	for _, j := range s.Others {
+		if j.State.Ended() {
+			lines = append(lines, CancelledText(j))
+		}
+	}
+	lines = append(lines, show.EarlierJobs(s, now)...)
+	if s.Next != nil {
+		lines = append(lines, fmt.Sprintf("job %s, which was to follow it, stays in the queue: `%s` removes it", s.Next.ID, howToEnd(s, s.Next)))
+	}
+	return lines
+}
+
+// keepsRunning says that the job keeps running without its session, and how to end it. Of a
+// session that was down already, it says when the job was last seen.
+func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
+	j := s.Job
+	switch {
+	case j == nil:
+		return ""
+	case j.State == api.JobCancelled:
+		return fmt.Sprintf("; job %s was cancelled", j.ID)
+	case j.State.Ended():
+		return ""
+	case j.State == api.JobCompleting:
+		return fmt.Sprintf("; job %s is about to end", j.ID)
+	case wasDown && s.Cause != "":
+		return fmt.Sprintf("; %s: `%s` ends it", s.Cause, howToEnd(s, j))
+	case j.State.Waiting():
+		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
+	}
+	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, show.Until(j, now), howToEnd(s, j))
+}
+
+// howToEnd is the command that ends the job of a session that is down. A forgotten session
+// has no name any more.
+func howToEnd(s api.Session, j *api.Job) string {
+	if s.Forgotten {
+		return fmt.Sprintf("tunctl cancel %s %s", s.Host, j.ID)
+	}
+	return fmt.Sprintf("tunctl down %s --cancel", s.Name)
+}
+
+// MayBeCharged reports whether a job of the session waits or runs, or may still appear. One that
+// was cancelled and is about to end does not count.
+func MayBeCharged(s api.Session) bool {
+	return s.Pending || slices.ContainsFunc(s.LiveJobs(), func(j api.Job) bool { return j.State != api.JobCompleting })
+}
+
+// Extend asks for more time for the job of a session.
+func Extend(ctx context.Context, a Agent, session string, by time.Duration) (string, error) {
+	job, err := a.Extend(ctx, session, by)
+	switch {
+	case err != nil:
+		return "", err
+	case job.End.IsZero():
+		return "Job " + job.ID + " was extended.", nil
+	}
+	now := time.Now()
+	return "Job " + job.ID + " runs until " + api.ClockText(job.End, now) + ", " + api.DurationText(job.End.Sub(now)) + " from now.", nil
+}
+
+// A span of time is 90m, 1h30m, 2d or 1d12h or, as for sbatch, H:MM:SS, D-HH, D-HH:MM or
+// D-HH:MM:SS. A number alone is ambiguous, and so is H:MM.
+var (
+	spanForm  = regexp.MustCompile(`^(?:(\d{1,4})d)?((?:\d+(?:\.\d+)?[hms])*)$`)
+	clockForm = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d+)(?::(\d+))?(?::(\d+))?$`)
+)
+
+// ParseSpan reads how much longer a job may run.
+func ParseSpan(text string) (time.Duration, error) {
+	var days, rest string
+	if m := spanForm.FindStringSubmatch(text); m != nil {
+		days, rest = m[1], cmp.Or(m[2], "0s")
+	} else if m := clockForm.FindStringSubmatch(text); m != nil && (m[1] != "" || m[4] != "") {
+		days, rest = m[1], fmt.Sprintf("%sh%sm%ss", m[2], cmp.Or(m[3], "0"), cmp.Or(m[4], "0"))
+	}
+	n, _ := strconv.Atoi(days) // "" is none
+	total, err := time.ParseDuration(rest)
+	total += time.Duration(n) * 24 * time.Hour
+	if err != nil || total <= 0 {
+		return 0, api.Errorf(api.CodeUsage, "%q is not a time", text).WithHint("write 30m, 2h, 1h30m, 2d, 1:30:00 or 1-00:00:00")
+	}
+	return total, nil
 }

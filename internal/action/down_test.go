@@ -50,7 +50,7 @@ func TestDownTexts(t *testing.T) {
 		"all were cancelled": {api.Session{Name: "nb", Job: &own, Others: []api.Job{cancelled("2"), cancelled("3")}}, []string{"nb is down; job 1 was cancelled", "job 2 was cancelled", "job 3 was cancelled"}},
 		"some keep running": {
 			api.Session{Name: "nb", Host: "m3", Others: []api.Job{{ID: "2", State: api.JobRunning}}},
-			[]string{"nb is down", "also: job 2 on m3 is running and is charged: `tunctl cancel m3 2` ends it"},
+			[]string{"nb is down", "also: job 2 on m3 is running and is charged while it runs: `tunctl cancel m3 2` ends it"},
 		},
 		"one is about to end": {api.Session{Name: "nb", Job: &api.Job{ID: "1", State: api.JobCompleting}}, []string{"nb is down; job 1 is about to end"}},
 	} {

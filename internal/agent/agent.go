@@ -11,6 +11,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -63,10 +64,11 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{opt: o, since: time.Now(), Parts: &session.Parts{
+	a := &Agent{opt: o, since: time.Now(), certificates: certificates{}, Parts: &session.Parts{
 		Limits: o.Limits, Log: o.Log, Store: st, History: state.NewHistory(o.Paths.History()),
 		Hub: events.NewHub(), Usage: usage.NewHub(), Settings: settings.Open(o.Paths, o.SSHConfig, o.Log),
 	}}
+	a.Kept.Dashboard = o.Paths.Dashboard
 	session.NewRegistry(a.Parts)
 	a.server = &server{
 		Parts: a.Parts, paths: o.Paths, prompts: events.NewPrompts(a.Hub),
@@ -126,10 +128,14 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 	a.Work.Go(func() { sock.Serve(serving, a.Limits.Socket) })
 	var connections sync.WaitGroup
 	a.Hosts.Start(connected, &connections)
-	a.Work.Go(func() { a.report("config", configs.Watch(serving, a.opt.Paths.Config, a.Reload)) })
+	a.Work.Go(func() {
+		if err := configs.Watch(serving, a.opt.Paths.Config, a.Reload); err != nil {
+			a.Log.Error("the config is not watched", "err", err)
+		}
+	})
 	a.Sessions.RestoreJobs()
 	a.Sessions.Restore()
-	a.Work.Go(func() { a.report("submissions", a.Sessions.Settle(ctx)) })
+	a.Work.Go(func() { a.Sessions.Settle(ctx) })
 	err := localapi.Serve(serving, sock, a.server.withConfig(a.server.routes()), a.Limits.Drain, a.Log)
 	// What runs inside jobs is told to end while there is a connection: nobody else would end it.
 	wait := a.Limits.Drain
@@ -171,8 +177,20 @@ func (a *Agent) hostChanged(h api.Host) {
 	}
 }
 
-func (a *Agent) report(part string, err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
-		a.Log.Error("a part of the agent stopped", "part", part, "err", err)
+// certificates are the ends of the login certificates that were reported, by their hosts. Hosts change one
+// at a time, so it needs no lock.
+type certificates map[string]time.Time
+
+// notice is the notice for a host that has changed: once for each certificate that expires soon; nil if there is
+// nothing to report.
+func (c certificates) notice(h api.Host, now time.Time) *api.Notice {
+	ends := h.CertificateEnds
+	if h.State != api.HostUp || ends.IsZero() || ends.Sub(now) > tunnel.CertificateWarning || c[h.Alias].Equal(ends) {
+		return nil
+	}
+	c[h.Alias] = ends
+	return &api.Notice{
+		Kind: api.NoticeNeedsLogin, Host: h.Alias,
+		Text: fmt.Sprintf("your certificate for %s expires soon: after %s, a lost connection needs you to log in again with a new certificate", h.Alias, api.ClockText(ends, now)),
 	}
 }

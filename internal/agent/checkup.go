@@ -83,6 +83,9 @@ func onNode(node string) string {
 func (c *checkup) scheduler(ctx context.Context) {
 	jobs := c.agent.Hosts.Watcher(c.name)
 	kind, err := jobs.Scheduler(ctx)
+	if err == nil && jobs.JobsAreProcesses(ctx) {
+		_, err = jobs.Login(ctx) // the config may have said it: nothing was run yet
+	}
 	if err != nil {
 		c.failed("scheduler", err, "set scheduler to "+configs.SchedulerChoice()+" for this host")
 		return
@@ -116,7 +119,7 @@ func (c *checkup) disk(ctx context.Context) {
 	private := c.agent.Hosts.WatchOptions(c.name).Private
 	res, err := remote.On(hosts.Runner{Host: c.host}).Login(ctx, `f="`+cmp.Or(private, "$HOME/.tunctl")+"\"\n"+diskScript)
 	if err != nil {
-		c.failed("disk", err, "check the startup files of your shell on the host")
+		c.failed("disk", err, "see whether `tunctl ssh "+c.name+" true` works")
 		return
 	}
 	clock, folder, _ := strings.Cut(strings.TrimSpace(string(res.Stdout)), "\n")
@@ -154,7 +157,7 @@ func (c *checkup) forwarding(ctx context.Context) {
 	case err == nil, errors.Is(err, api.ErrRefused):
 		c.ok("forwarding", "the host forwards connections")
 	case errors.Is(err, api.ErrProhibited):
-		c.ok("forwarding", "the host forwards no connections: pages are reached through their jobs instead")
+		c.ok("forwarding", "the host forwards no connections: pages are reached by a command there or inside their jobs")
 	default:
 		c.failed("forwarding", err, "try again")
 	}

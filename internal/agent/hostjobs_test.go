@@ -1,10 +1,12 @@
 package agent_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 )
 
 func TestLastJobs(t *testing.T) {
@@ -33,4 +35,23 @@ func (w *world) untouched(logins int) {
 	if n := w.cluster.Logins(); n != logins || slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == "mistyped" }) {
 		w.t.Errorf("%d logins, hosts %+v", n, st.Hosts)
 	}
+}
+
+func TestEndJobs(t *testing.T) {
+	w := newWorld(t)
+	session := w.up()
+	ctx, leave := context.WithCancel(t.Context())
+	var refused *api.Error
+	_ = w.client.EndJobs(ctx, []api.EndJob{{Host: "practice", Job: "999999"}, {Session: session.Name}}, func(p api.EndJobsProgress) {
+		refused = p.Error
+		leave() // the page is closed
+	})
+	if refused == nil {
+		t.Error("a job that does not exist was ended")
+	}
+	wait.Until(t, "the session's job ends", func() bool {
+		st := w.status()
+		s, _ := st.Session(session.Name)
+		return s.State == api.SessionDown && !s.HasLiveJob()
+	})
 }

@@ -135,7 +135,7 @@ func TestKeep(t *testing.T) {
 }
 
 func TestExtension(t *testing.T) {
-	extend := func(l *modelLaptop) (api.ExtendResponse, error) {
+	extend := func(l *modelLaptop) (api.JobResponse, error) {
 		return l.agent.server.handleExtend(context.Background(), api.ExtendRequest{Session: modelSession, Seconds: 3600})
 	}
 	onModel(t, "is shown at once", func(m *model, l *modelLaptop) {

@@ -213,7 +213,7 @@ func (l *modelLaptop) start() {
 	}
 	a.Sessions.RestoreJobs()
 	a.Sessions.Restore()
-	a.Work.Go(func() { _ = a.Sessions.Settle(a.Ctx) })
+	a.Work.Go(func() { a.Sessions.Settle(a.Ctx) })
 	l.agent = a
 }
 

@@ -205,7 +205,7 @@ func TestServer(t *testing.T) {
 		w.script(script)
 		w.bringUp()
 		silent := w.until("called silent", func(s api.Session) bool { return strings.Contains(s.Cause, "its log is still empty") })
-		if log := "quiet." + silent.Job.ID + ".log"; !strings.HasPrefix(silent.Cause, "job "+silent.Job.ID+" has been running for ") || !strings.HasSuffix(silent.Cause, log) {
+		if log := "quiet." + silent.Job.ID + ".log"; !strings.HasPrefix(silent.Cause, "job "+silent.Job.ID+" has been running since ") || !strings.HasSuffix(silent.Cause, log) {
 			t.Errorf("the cause is %q", silent.Cause)
 		}
 		if silent.State != api.SessionStarting || !strings.Contains(silent.Hint, "[session.jupyter]") {

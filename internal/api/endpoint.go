@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -93,20 +92,6 @@ func (e *Endpoint) TokenParam() string {
 // after: only the user's own program may connect to it.
 func (e *Endpoint) TakesOneClient() bool { return e.Scheme == "cs" } // ParaView's server
 
-// connectText says how to use what an app serves at a local address, for apps that have no
-// page to look at; "" for all others.
-func connectText(app, local string) string {
-	switch app {
-	case "paraview":
-		return fmt.Sprintf("connect ParaView to %s: File > Connect, or `paraview --server-url=cs://%s`", local, local)
-	case "vllm":
-		return fmt.Sprintf("the model's API (as OpenAI's) is at http://%s/v1", local)
-	case "ollama":
-		return fmt.Sprintf("set OLLAMA_HOST=%s for `ollama`; the API is at http://%s/api", local, local)
-	}
-	return ""
-}
-
 // PageURL is the address of the endpoint's page as the local browser reaches it
 // at local ("127.0.0.1:8888"), without its token.
 func (e *Endpoint) PageURL(local string) *url.URL {
@@ -115,4 +100,14 @@ func (e *Endpoint) PageURL(local string) *url.URL {
 		path = ""
 	}
 	return &url.URL{Scheme: scheme, Host: local, Path: path}
+}
+
+// Apps are the names of the apps that are recognised in logs, which are the values of `app =` of a
+// session, in the order in which a log that announces several is resolved: apps to work in, then
+// pages to look at, then models to talk to, then dashboards of a computation, then any web server.
+func Apps() []string {
+	return []string{
+		"jupyter", "rstudio", "matlab", "code-server", "vscode-tunnel", "marimo", "pluto", "novnc", "vnc", "paraview", "command",
+		"streamlit", "gradio", "bokeh", "vite", "nextjs", "vllm", "ollama", "tensorboard", "mlflow", "dask", "ray", "spark", "http",
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 )
 
 // Code names a kind of failure. Codes are part of the JSON contract.
@@ -106,3 +108,79 @@ var (
 	// ErrBusy: all sessions that the host allows at a time are in use.
 	ErrBusy = errors.New("the host allows no more commands at a time")
 )
+
+// Entries of the tray's menu that other texts mention.
+const (
+	MenuStart     = "Start"
+	MenuReconnect = "Reconnect" // if the job runs already: it submits nothing
+	MenuLog       = "Show log"
+	MenuHostLogin = "Log in…" // of a host
+	MenuTrouble   = "See what went wrong…"
+)
+
+// MenuLogin is the entry that logs in to a host.
+func MenuLogin(host string) string { return "Log in to " + host + "…" }
+
+// Span is a part of a text, or a command in it.
+type Span struct {
+	Text    string
+	Command bool
+}
+
+// Clauses are the parts of a hint, each with its commands. One per line is easier to read
+// if there is room.
+func Clauses(hint string) [][]Span {
+	var list [][]Span
+	for clause := range strings.SplitSeq(hint, "; ") {
+		if spans := Spans(clause); spans != nil {
+			list = append(list, spans)
+		}
+	}
+	return list
+}
+
+// Spans finds the commands in a text: they are in backticks.
+func Spans(text string) []Span {
+	parts := strings.Split(text, "`")
+	if len(parts)%2 == 0 { // unbalanced: they quote nothing
+		return []Span{{Text: text}}
+	}
+	var list []Span
+	for i, part := range parts {
+		if part != "" {
+			list = append(list, Span{Text: part, Command: i%2 == 1})
+		}
+	}
+	return list
+}
+
+// DurationText writes a time span as every text of tunctl does: "45 s", "12 min",
+// "1 h 00 min", "2 d 3 h 00 min".
+func DurationText(d time.Duration) string {
+	d = max(0, d).Round(time.Second)
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	minutes := int(d.Round(time.Minute).Minutes())
+	days, hours, minutes := minutes/60/24, minutes/60%24, minutes%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%d d %d h %02d min", days, hours, minutes)
+	case hours > 0:
+		return fmt.Sprintf("%d h %02d min", hours, minutes)
+	}
+	return fmt.Sprintf("%d min", minutes)
+}
+
+// ClockText writes a time of day as every text of tunctl does, with the weekday or the date if it is not today's:
+// "16:05", "Tue 16:05", "3 Mar 16:05".
+func ClockText(t, now time.Time) string {
+	t = t.In(now.Location())
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format("15:04")
+	case t.Sub(now).Abs() < 6*24*time.Hour:
+		return t.Format("Mon 15:04")
+	}
+	return t.Format("2 Jan 15:04")
+}

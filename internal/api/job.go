@@ -37,9 +37,7 @@ func (s JobState) Ended() bool {
 }
 
 // Waiting reports whether a job in this state has yet to start.
-func (s JobState) Waiting() bool {
-	return s == JobHeld || s == JobQueued || s == JobConfiguring
-}
+func (s JobState) Waiting() bool { return s == JobHeld || s == JobQueued || s == JobConfiguring }
 
 // Job is a batch job of the host's scheduler, or a plain process.
 type Job struct {
@@ -131,3 +129,49 @@ func IsLocal(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "" || host == "localhost" || host == "hostname" || err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }
+
+// HintNeverStarts begins the hint of a queued job for which waiting does not help.
+const HintNeverStarts = "the job will never start as submitted"
+
+// ReasonSuspended is the reason of a running job whose processes are stopped.
+const ReasonSuspended = "SUSPENDED"
+
+// HintSpooled is the hint of a job whose output cannot be read before it ends.
+const HintSpooled = "PBS keeps the output of this job on the node until it ends: add #PBS -k oed to the script, or redirect the output to a file"
+
+// ReasonGone is the reason of a job that the scheduler no longer knows.
+const ReasonGone = "Gone"
+
+// HistoryResponse are the jobs that have ended, the oldest first, and their sums, the
+// newest week first.
+type HistoryResponse struct {
+	Runs  []Run         `json:"runs"`
+	Weeks []WeekSummary `json:"weeks"`
+}
+
+// WeekSummary sums up the jobs of a session on a host that ended in one week. Times are
+// seconds: of GPUs if the jobs' numbers of GPUs are known, else of jobs.
+type WeekSummary struct {
+	Week    string   `json:"week"` // its Monday, in local time: "2026-11-16"
+	Session string   `json:"session"`
+	Host    string   `json:"host"`
+	Jobs    int      `json:"jobs"`
+	Unit    TimeUnit `json:"unit"`
+	Asked   int64    `json:"asked"` // their time limits, as far as they are known
+	Used    int64    `json:"used"`  // how long they ran, idle or not
+	// The parts of Used by jobs that finished, and that failed.
+	Finished int64 `json:"finished"`
+	Failed   int64 `json:"failed"`
+	Idle     int64 `json:"idle"`   // the part of Used without use, as far as it was measured
+	Waited   int64 `json:"waited"` // in the queue; always of jobs
+}
+
+// TimeUnit is what a time counts.
+type TimeUnit string
+
+// The units of a WeekSummary.
+const (
+	JobHours  TimeUnit = "hours"
+	GPUHours  TimeUnit = "GPU-hours"
+	NodeHours TimeUnit = "node-hours" // where whole nodes are charged
+)

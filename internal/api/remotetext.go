@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bufio"
+	"errors"
 	"regexp"
 	"strings"
 	"unicode"
@@ -83,24 +85,36 @@ func Sanitize(text string) string {
 		return text
 	}
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\r\n", "\n")
+	return visible(escapes.ReplaceAllString(text, ""), "\n\t")
+}
+
+// visible removes control and format characters but those to keep.
+func visible(text, keep string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\r' || unicode.In(r, unicode.Zl, unicode.Zp):
+		if strings.ContainsRune(keep, r) {
+			return r
+		}
+		if r == '\r' || unicode.In(r, unicode.Zl, unicode.Zp) {
 			return '\n'
-		case r != '\n' && r != '\t' && (unicode.IsControl(r) || isHidden(r)):
+		}
+		if unicode.IsControl(r) || isHidden(r) {
 			return -1
 		}
 		return r
-	}, escapes.ReplaceAllString(text, ""))
+	}, text)
 }
 
-// escapes matches escape sequences, by ESC or by a C1 control, which is ESC and a letter in
-// one: strings, up to BEL or ST, where one without an end ends with its line; control
-// sequences, of which one that is broken off ends there; all others.
-var escapes = regexp.MustCompile(`(?:\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])` +
-	`(?:[^\a\n\r\x1b\x{9c}]|\x1b[^\\\a\n\r])*(?:\a|\x1b\\|\x{9c})?` +
-	`|(?:\x1b[ -/]*\[|\x{9b})[ -?]*[@-~]?` +
-	`|\x1b[ -/]*[0-~]?|[\x{80}-\x{9f}]`)
+const (
+	// A C1 control such as \x{9b} is ESC and a letter in one.
+	stringStart   = `\x1b[ -/]*[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}]`
+	stringText    = `(?:[^\a\n\r\x1b\x{9c}]|\x1b[^\\\a\n\r])*`
+	sequenceStart = `\x1b[ -/]*\[|\x{9b}`
+)
+
+// escapes matches escape sequences (ECMA-48): strings, up to BEL or ST, where one without an end
+// ends with its line; control sequences, of which one that is broken off ends there; all others.
+var escapes = regexp.MustCompile(`(?:` + stringStart + `)` + stringText + `(?:\a|\x1b\\|\x{9c})?` +
+	`|(?:` + sequenceStart + `)[ -?]*[@-~]?|\x1b[ -/]*[0-~]?|[\x{80}-\x{9f}]`)
 
 // isPlain reports whether text has nothing but printable ASCII, line ends and tabs.
 func isPlain(text string) bool {
@@ -112,4 +126,22 @@ func isPlain(text string) bool {
 func isHidden(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
+}
+
+// ErrLongLine is the error of a line that is longer than it may be.
+var ErrLongLine = errors.New("the line is too long")
+
+// ReadLine reads a line with its end, of at most that many bytes. All lines of hosts are
+// read by it: whoever writes a line without an end must not fill the memory.
+func ReadLine(in *bufio.Reader, most int) (string, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if line = append(line, part...); len(line) > most {
+			return "", ErrLongLine
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return string(line), err
+		}
+	}
 }

@@ -1,8 +1,12 @@
 package api
 
 import (
+	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -57,6 +61,25 @@ type DownRequest struct {
 	Env     Env    `json:"env,omitempty"` // with Cancel
 }
 
+// EndJobsRequest ends jobs one after another, also if the client leaves meanwhile.
+type EndJobsRequest struct {
+	Jobs []EndJob `json:"jobs"`
+	Env  Env      `json:"env"`
+}
+
+// EndJob names a job on a host, or a session whose jobs end.
+type EndJob struct {
+	Session string `json:"session,omitempty"`
+	Host    string `json:"host,omitempty"`
+	Job     string `json:"job,omitempty"`
+}
+
+// EndJobsProgress says that so many jobs were ended or not, and why the last one was not.
+type EndJobsProgress struct {
+	Done  int    `json:"done"`
+	Error *Error `json:"error,omitempty"`
+}
+
 // DownResponse lists what was taken down, with the jobs that keep running.
 type DownResponse struct {
 	Sessions []Session `json:"sessions"`
@@ -78,7 +101,15 @@ func (r *OpenResponse) ConnectText() string {
 	if err != nil {
 		return ""
 	}
-	return connectText(r.App, u.Host)
+	switch r.App {
+	case "paraview":
+		return fmt.Sprintf("connect ParaView to %s: File > Connect, or `paraview --server-url=cs://%[1]s`", u.Host)
+	case "vllm":
+		return fmt.Sprintf("the model's API (as OpenAI's) is at http://%s/v1", u.Host)
+	case "ollama":
+		return fmt.Sprintf("set OLLAMA_HOST=%s for `ollama`; the API is at http://%[1]s/api", u.Host)
+	}
+	return ""
 }
 
 // LogChunk is a part of a job's log.
@@ -88,10 +119,23 @@ type LogChunk struct {
 	Text   string `json:"text"`
 	// Base64 replaces Text if the part is not UTF-8, which JSON cannot hold.
 	Base64 []byte `json:"base64,omitempty"`
+	// Lines replace Text if they were requested. Open: the last one has not ended, and is the first of
+	// the next chunk again.
+	Lines []LogLine `json:"lines,omitempty"`
+	Open  bool      `json:"open,omitempty"`
 	// Restarted says that the log starts again: it was replaced or truncated.
 	Restarted bool `json:"restarted,omitempty"`
 	// Ended says how the job ended: nothing is added to the log any more.
 	Ended string `json:"ended,omitempty"`
+}
+
+// LogLine is a line as a terminal would show it, in parts of one style each.
+type LogLine []LogSpan
+
+// LogSpan is a part of a line, safe to show. Its style is "", "bold", a colour such as "red", or "bold red".
+type LogSpan struct {
+	Text  string `json:"text"`
+	Style string `json:"style,omitempty"`
 }
 
 // SetBytes sets the content.
@@ -116,6 +160,7 @@ type LogQuery struct {
 	Host, Job string
 	Follow    bool
 	Secrets   bool
+	Lines     bool // see LogChunk
 	// Tail: only that many lines at the end. Unless the log is followed, they are as a terminal
 	// would show them, and without secrets.
 	Tail int
@@ -152,11 +197,6 @@ type LoginRequest struct {
 type ExtendRequest struct {
 	Session string `json:"session"`
 	Seconds int64  `json:"seconds"` // how much longer it may run
-}
-
-// ExtendResponse is the job with its new end.
-type ExtendResponse struct {
-	Job Job `json:"job"`
 }
 
 // RefreshRequest asks to query the schedulers of connected hosts now.
@@ -260,7 +300,87 @@ type SubmitRequest struct {
 	Workdir string   `json:"workdir,omitempty"`
 }
 
-// JobResponse is one job.
+// JobResponse is one job, as it is after the request.
 type JobResponse struct {
 	Job Job `json:"job"`
+}
+
+// Choices are the user's answers for one run of a session, by the names of the site's
+// questions: "gpus" → "2", "hours" → "8".
+type Choices map[string]string
+
+// String is the choices as text: "gpus=2, hours=8".
+func (c Choices) String() string { return c.join("", ", ") }
+
+// Flags are the choices as flags of a command: "--with gpus=2 --with hours=8".
+func (c Choices) Flags() string { return c.join("--with ", " ") }
+
+func (c Choices) join(before, between string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, before+name+"="+c[name])
+	}
+	return strings.Join(parts, between)
+}
+
+// ChoicesResponse is what may be chosen for a session's next run.
+type ChoicesResponse struct {
+	Options []Option  `json:"options"`
+	Recent  []Choices `json:"recent"` // of earlier runs, the newest first, at most five
+}
+
+// Option is one thing to choose.
+type Option struct {
+	Name    string   `json:"name"`
+	Ask     string   `json:"ask"`               // the question in words
+	Value   string   `json:"value,omitempty"`   // what the next run uses without a choice
+	Choices []string `json:"choices,omitempty"` // all that are valid, if they can be listed
+	Known   []string `json:"known,omitempty"`   // what the host has, as far as it is known
+	Script  string   `json:"script,omitempty"`  // what the job script has, if it was read
+}
+
+// PreviewRequest asks what an up would submit, once for each of With. Nothing is submitted.
+type PreviewRequest struct {
+	Session string    `json:"session"`
+	With    []Choices `json:"with"` // at most four; one empty set: as the config has it
+}
+
+// Preview is what an up would submit, with what is known of its cost and start.
+type Preview struct {
+	With    Choices `json:"with,omitempty"`
+	Command string  `json:"command,omitempty"` // on the host
+	Script  string  `json:"script,omitempty"`
+	Cost    string  `json:"cost,omitempty"` // in the site's units: "16 GPU-hours"
+	// Refused is what the scheduler has against it: it would not accept the job as it is.
+	Refused string `json:"refused,omitempty"`
+	// Start is when the scheduler would start it, an estimate; Why says why there is none.
+	Start  time.Time `json:"start,omitzero"`
+	Why    string    `json:"why,omitempty"`
+	Waited string    `json:"waited,omitempty"` // what earlier jobs waited, in words
+}
+
+// Balance is one number that a site's tools tell about the user's allocation or disk space.
+type Balance struct {
+	Name  string  `json:"name"` // "def-alice GPU-hours", "/home"
+	Used  float64 `json:"used"`
+	Total float64 `json:"total,omitempty"` // 0: without a limit
+	Unit  string  `json:"unit,omitempty"`  // "GPU-hours", "GB", "files"
+}
+
+// HostBalances are the balances of a host's site, as last read.
+type HostBalances struct {
+	Host     string    `json:"host"`
+	Balances []Balance `json:"balances"`
+	At       time.Time `json:"at"`
+}
+
+// FullText says which folder of the host is full, by these balances; "" if none is. Allocations are no folders.
+func (b HostBalances) FullText() string {
+	for _, x := range b.Balances {
+		isFolder := strings.Contains(x.Name, "/") || strings.Contains(strings.ToLower(x.Name), "home")
+		if isFolder && x.Total > 0 && x.Used >= x.Total {
+			return fmt.Sprintf("%s on %s is full (%g of %g %s): free disk space; `tunctl quota %s --refresh` looks again", x.Name, b.Host, x.Used, x.Total, x.Unit, b.Host)
+		}
+	}
+	return ""
 }

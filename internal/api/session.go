@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -88,6 +89,9 @@ type Session struct {
 	// Held is what the last lost connection meant for what runs inside the job; nil: none was lost.
 	Held *Held `json:"held,omitempty"`
 
+	// Cells are those whose page is gone.
+	Cells Cells `json:"cells,omitzero"`
+
 	// NotRespondingSince is set while the session's host is connected but does not respond.
 	NotRespondingSince time.Time `json:"notRespondingSince,omitzero"`
 }
@@ -143,3 +147,111 @@ func (s Session) LiveText() string {
 // AwaitsSubmission reports whether the session's job is yet to be submitted, which happens only
 // while a command waits.
 func (s Session) AwaitsSubmission() bool { return s.MaySubmit && s.Job == nil }
+
+// UsageSource says where the figures of a Usage are from.
+type UsageSource string
+
+// The sources of usage.
+const (
+	UsageStep      UsageSource = "step"      // measured inside the job
+	UsageScheduler UsageSource = "scheduler" // from the scheduler's accounting: slow and coarse
+)
+
+// Usage is what a session's job uses of what it has, at one time. What is not known is
+// left out.
+type Usage struct {
+	Session     string      `json:"session"`
+	Time        time.Time   `json:"time"`
+	Source      UsageSource `json:"source,omitempty"` // none: only the traffic is known
+	CPUPercent  *float64    `json:"cpu,omitempty"`    // of all its CPUs together: 100 is all of them
+	CPUs        int         `json:"cpus,omitempty"`   // of the job, on the node measured
+	Memory      int64       `json:"memory,omitempty"` // bytes
+	MemoryLimit int64       `json:"memoryLimit,omitempty"`
+	GPUs        []GPUUsage  `json:"gpus,omitempty"`
+	BytesIn     int64       `json:"bytesIn,omitempty"` // of its forwards, in all
+	BytesOut    int64       `json:"bytesOut,omitempty"`
+	IdleSince   time.Time   `json:"idleSince,omitzero"` // nothing has used the job since then
+	// Problem says in words why there are no figures of the job.
+	Problem string `json:"problem,omitempty"`
+}
+
+// GPUUsage is the use of one GPU of a job.
+type GPUUsage struct {
+	Name        string   `json:"name,omitempty"`
+	Percent     *float64 `json:"percent,omitempty"`
+	Memory      int64    `json:"memory,omitempty"` // bytes
+	MemoryTotal int64    `json:"memoryTotal,omitempty"`
+}
+
+// Held is what a lost connection means for what runs inside a session's job: shells, editors,
+// copies and forwards. They wait until there is a connection again, and continue then.
+type Held struct {
+	Since   time.Time `json:"since"`          // when something last came from there
+	Streams int       `json:"streams"`        // that wait, or have continued
+	Waiting int       `json:"waiting"`        // bytes that wait on this computer to be sent there
+	Full    bool      `json:"full,omitempty"` // programs that send more wait
+	Until   time.Time `json:"until,omitzero"` // when that was over; zero: they wait
+	// Paused are the programs that waited meanwhile: the buffer for their output was full. That is known
+	// only afterwards.
+	Paused int `json:"paused,omitempty"`
+	// Lost are the streams that could not continue, for a cause.
+	Lost  int    `json:"lost,omitempty"`
+	Cause string `json:"cause,omitempty"`
+	// Earlier is the last interruption before this one in which streams were lost.
+	Earlier *Held `json:"earlier,omitempty"`
+}
+
+// IsOver reports whether nothing waits any more.
+func (h Held) IsOver() bool { return h.Streams == 0 || !h.Until.IsZero() }
+
+// Merge is what both say together. Interruptions at the same time are one; otherwise the one that
+// waits counts, or the later one.
+func (h Held) Merge(other Held) Held {
+	earlier, later := h, other
+	if !h.IsOver() || other.IsOver() && other.Until.Before(h.Until) {
+		earlier, later = other, h
+	}
+	if earlier.IsOver() && (!later.IsOver() || earlier.Until.Before(later.Since)) {
+		later.Earlier = lastLoss(earlier.Loss(), later.Earlier)
+		return later
+	}
+	if earlier.Since.Before(later.Since) {
+		later.Since = earlier.Since
+	}
+	later.Streams += earlier.Streams
+	later.Waiting += earlier.Waiting
+	later.Paused += earlier.Paused
+	later.Lost += earlier.Lost
+	later.Full, later.Cause = later.Full || earlier.Full, cmp.Or(later.Cause, earlier.Cause)
+	later.Earlier = lastLoss(earlier.Earlier, later.Earlier)
+	return later
+}
+
+// Loss is the last interruption in which streams were lost, this one or an earlier one; nil: there was none.
+func (h Held) Loss() *Held {
+	if h.Lost == 0 {
+		return h.Earlier
+	}
+	h.Earlier = nil
+	return &h
+}
+
+func lastLoss(a, b *Held) *Held {
+	if a == nil || b != nil && b.Until.After(a.Until) {
+		return b
+	}
+	return a
+}
+
+// Cells are those of notebooks whose page is gone, with what they print collected on the cluster.
+type Cells struct {
+	Running  int    `json:"running,omitempty"`
+	Waiting  int    `json:"waiting,omitempty"`  // of these, for input
+	Finished int    `json:"finished,omitempty"` // while the page was gone
+	Trouble  string `json:"trouble,omitempty"`  // why what they print cannot be written down
+}
+
+// Merge is what both say together.
+func (c Cells) Merge(other Cells) Cells {
+	return Cells{c.Running + other.Running, c.Waiting + other.Waiting, c.Finished + other.Finished, cmp.Or(c.Trouble, other.Trouble)}
+}

@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
 )
 
@@ -75,5 +77,52 @@ func TestEnsureFailedStart(t *testing.T) {
 	})
 	if err == nil || err.Error() != "the agent failed to start: the disk is full" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// helper has the test program be one of the processes of TestDetached, with the folder that it names.
+const helper = "TUNCTL_TEST_DETACHED"
+
+// TestDetached is the reader of a pipe such as in `tunctl up | more`: the pipe ends with the command, although the
+// agent that it started goes on.
+func TestDetached(t *testing.T) {
+	dir, helps := os.LookupEnv(helper)
+	if !helps {
+		dir = t.TempDir()
+	}
+	address := filepath.Join(dir, "address")
+	switch os.Args[len(os.Args)-1] {
+	case "-test.skip=agent": // until somebody connects
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		must(t, os.WriteFile(address+".new", []byte(l.Addr().String()), 0o600))
+		must(t, os.Rename(address+".new", address))
+		_, err = l.Accept()
+		must(t, err)
+		return
+	case "-test.skip=command":
+		_, err := Detached(home.In(dir), "-test.run=TestDetached", "-test.skip=agent")(t.Context())
+		must(t, err)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestDetached", "-test.skip=command")
+	cmd.Env = append(os.Environ(), helper+"="+dir)
+	cmd.WaitDelay = wait.Limit // after its end
+	out, failure := cmd.CombinedOutput()
+	wait.Until(t, "the agent that goes on", func() bool { _, err := os.Stat(address); return err == nil })
+	text, err := os.ReadFile(address)
+	must(t, err)
+	conn, err := net.Dial("tcp", string(text))
+	must(t, err)
+	must(t, conn.Close())
+	if failure != nil {
+		t.Errorf("%v\n%s", failure, out)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

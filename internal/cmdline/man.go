@@ -24,7 +24,7 @@ const (
 	manFiles = `.SH FILES
 .TP
 .I ~/.config/tunctl/config.toml
-the config file: your hosts and sessions; see \fBtunctl config edit\fR
+the config file: your hosts and sessions; see \fBtunctl config edit\fR and tunctl\-config(5)
 .TP
 .I ~/.local/state/tunctl/
 the agent's state and log, and the history of jobs
@@ -53,7 +53,7 @@ func mainPage(app *cli.App, version string) string {
 	p.macro(".SH SYNOPSIS\n.B tunctl\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]")
 	p.description(app.Description)
 	p.macro(".SH COMMANDS")
-	others := []string{"ssh(1)"}
+	others := []string{"ssh(1)", `tunctl\-config(5)`, `tunctl\-sites(5)`}
 	chapter := ""
 	for _, c := range app.VisibleCommands() {
 		if c.Category != chapter {

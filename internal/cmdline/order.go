@@ -193,6 +193,8 @@ func unknownCommand(parent *cli.Command, root bool, typed string) error {
 // otherWords are the commands of other programs, and tunctl's for the same.
 var otherWords = map[string]string{
 	"start": "up", "run": "up", "stop": "down", "list": "status", "ls": "status", "kill": "cancel", "shell": "ssh",
+	"ps": "status", "squeue": "jobs", "qstat": "jobs", "sbatch": "submit", "qsub": "submit", "scancel": "cancel", "qdel": "cancel",
+	"rsync": "cp", "scp": "cp", "sftp": "cp", "jupyter": "up jupyter", "notebook": "up",
 }
 
 // unknownFlag is the error for an option that the command does not have.

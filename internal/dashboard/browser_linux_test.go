@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 )
 
 // leaves is a server that leaves everything in a browser that it can: a cookie, stored values, and a
@@ -101,6 +102,8 @@ func TestPageReconnect(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.UpResponse{})
 	})
 	page := pageOf(t, routes)
+	must.Do(t, page.Until(ctx, `document.querySelector("[data-session=left]")?.dataset.kind === "charged" && document.querySelector("[aria-label='End the job of left']").checkVisibility()`))
+	must.Do(t, page.Until(ctx, `document.title === "left: Disconnected · tunctl dashboard" && document.getElementById("icon").getAttribute("href") === "icon-charged.svg"`))
 	for button, want := range map[string]api.UpRequest{
 		"Reconnect left": {Session: "left", Adopt: true},
 		"Start new":      {Session: "new"},
@@ -117,6 +120,27 @@ func TestPageReconnect(t *testing.T) {
 			t.Fatalf("%s asks the agent for nothing", button)
 		}
 	}
+}
+
+func TestPageNotices(t *testing.T) {
+	s := api.Session{Name: "nb", Host: "mycluster", State: api.SessionReady, Job: &api.Job{ID: "206", State: api.JobRunning, End: time.Now().Add(time.Hour)}, Forwards: []api.Forward{}}
+	extended := make(chan struct{})
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		out := localapi.NewLines(w)
+		_ = out.Send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}}})
+		_ = out.Send(api.Event{Type: api.EventNotice, Time: time.Now(), Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: "nb", Text: "nb ends at 16:05: save your work"}})
+		<-extended
+		job := *s.Job
+		job.End = job.End.Add(time.Hour)
+		s.Job = &job
+		_ = out.Send(api.Event{Type: api.EventSession, Time: time.Now(), Session: &s})
+		<-r.Context().Done()
+	})
+	page := pageOf(t, routes)
+	must.Do(t, page.Until(t.Context(), `document.querySelector("#needs .notice")?.textContent.startsWith("nb ends at 16:05: save your work")`))
+	close(extended)
+	must.Do(t, page.Until(t.Context(), `!document.querySelector("#needs .notice")`))
 }
 
 func TestPageOtherJobs(t *testing.T) {
@@ -148,11 +172,34 @@ func TestPageOtherJobs(t *testing.T) {
 }
 
 func TestPageHistory(t *testing.T) {
+	page := historyPage(t, false)
+	must.Do(t, page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 3 h and 12 node-hours; last week 0 h"`))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 3 h and 12 node-hours")`))
+	must.Do(t, page.Until(t.Context(), `document.querySelectorAll("#weeks > *").length === 1`)) // there was no job before
+	if problems := page.Problems(); len(problems) > 0 {
+		t.Errorf("the page has problems: %q", problems)
+	}
+}
+
+func TestPageHistoryOfMinutes(t *testing.T) {
+	page := historyPage(t, true)
+	must.Do(t, page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 5 min; last week 0 h"`))
+	must.Do(t, page.Until(t.Context(), `["weeks-top", "weeks-half", "runs-half", "runs-end"].map((id) => document.getElementById(id).textContent).join() === "10 min,5 min,2 min,4 min"`))
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#runs .text")].map((e) => e.textContent).join() === "Failed: asked 2 h 00 min, used 1 min,Finished: asked 2 h 00 min, used 4 min"`))
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#weeks .stack span")].map((e) => e.className + e.style.height).join() === "other0%,failed10%,finished40%"`))
+}
+
+func historyPage(t *testing.T, short bool) *chromium.Page {
+	t.Helper()
 	now := time.Now()
 	run := func(id string, nodes int) api.Run {
-		return api.Run{Session: "nb", Host: "mycluster", Nodes: nodes, Noted: now, Job: api.Job{ID: id, State: api.JobFinished, Start: now.Add(-3 * time.Hour), End: now}}
+		return api.Run{Session: "nb", Host: "mycluster", Nodes: nodes, Noted: now, Asked: 7200, Job: api.Job{ID: id, State: api.JobFinished, Start: now.Add(-3 * time.Hour), End: now}}
 	}
 	runs := []api.Run{run("206", 4), run("207", 0)}
+	if short {
+		runs = []api.Run{run("208", 0), run("209", 0)}
+		runs[0].Job.Start, runs[1].Job.Start, runs[1].Job.State = now.Add(-4*time.Minute), now.Add(-time.Minute), api.JobFailed
+	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", watched(&api.Status{Hosts: []api.Host{}, Sessions: []api.Session{}}))
 	routes.HandleFunc("GET /v1/history", func(w http.ResponseWriter, _ *http.Request) {
@@ -161,11 +208,7 @@ func TestPageHistory(t *testing.T) {
 	page := pageOf(t, routes)
 	must.Do(t, page.Until(t.Context(), `document.getElementById("link")?.textContent === "Live"`))
 	must.Do(t, page.Evaluate(t.Context(), `location.hash = "history"`, nil))
-	must.Do(t, page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 3 h and 12 node-hours; last week 0 h"`))
-	must.Do(t, page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 3 h and 12 node-hours")`))
-	if problems := page.Problems(); len(problems) > 0 {
-		t.Errorf("the page has problems: %q", problems)
-	}
+	return page
 }
 
 func TestPageHeldStreams(t *testing.T) {
@@ -243,4 +286,129 @@ func TestPageWithLeftovers(t *testing.T) {
 	if answer == "Live" {
 		t.Error("the page takes another server for its own")
 	}
+}
+
+func TestPageLog(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	st := api.Status{Hosts: []api.Host{{Alias: "mycluster", State: api.HostUp}}, Sessions: []api.Session{
+		{Name: "nb", Host: "mycluster", State: api.SessionReady, Job: &api.Job{ID: "206", State: api.JobRunning}, Forwards: []api.Forward{}},
+	}}
+	said, ends := make(chan api.LogChunk), make(chan struct{})
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	routes.HandleFunc("GET /v1/sessions/nb/log", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("follow") == "" {
+			_ = json.NewEncoder(w).Encode(api.LogChunk{Text: "the whole "})
+			_ = json.NewEncoder(w).Encode(api.LogChunk{Base64: []byte("log\xff")})
+			return
+		}
+		for {
+			select {
+			case c := <-said:
+				_ = json.NewEncoder(w).Encode(c)
+				_ = http.NewResponseController(w).Flush()
+				if c.Ended != "" {
+					return
+				}
+			case <-ends:
+				return
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	page := pageOf(t, routes)
+	say := func(c api.LogChunk) {
+		t.Helper()
+		select {
+		case said <- c:
+		case <-ctx.Done():
+			t.Fatal("nobody reads the log")
+		}
+	}
+	shows := func(condition string) {
+		t.Helper()
+		must.Do(t, page.Until(t.Context(), condition))
+	}
+	run := func(script string) {
+		t.Helper()
+		must.Do(t, page.Evaluate(t.Context(), script, nil))
+	}
+	shows(`document.getElementById("link")?.textContent === "Live"`)
+	run(`location.hash = "logs/%E0%A4%A"`) // what is no name is the first
+	shows(`document.getElementById("log-status").textContent === "Reading the log of nb…"`)
+	var lines []api.LogLine
+	for i := range 200 {
+		lines = append(lines, api.LogLine{{Text: fmt.Sprintf("İ step %d: loss ", i)}, {Text: "0.5", Style: "bold red"}})
+	}
+	say(api.LogChunk{Lines: append(lines, api.LogLine{{Text: "10%"}}), Open: true})
+	shows(`log.lastElementChild?.textContent === "10%" && document.querySelector("#log .bold.red").textContent === "0.5"`)
+	shows(`log.scrollTop > 0 && log.scrollHeight - log.scrollTop - log.clientHeight < 8`)
+
+	run(`globalThis.first = log.firstElementChild; getSelection().selectAllChildren(first); log.scrollTop = 0`)
+	shows(`document.getElementById("log-follow").checkVisibility()`)
+	say(api.LogChunk{Lines: []api.LogLine{{{Text: "20%"}}, {{Text: "done"}}}})
+	shows(`log.lastElementChild.textContent === "done" && log.childElementCount === 202`)
+	shows(`log.scrollTop === 0 && log.firstElementChild === first && getSelection().toString() === "İ step 0: loss 0.5"`)
+	run(`document.getElementById("log-follow").click()`)
+	shows(`log.scrollTop > 0 && !document.getElementById("log-follow").checkVisibility()`)
+
+	run(`document.getElementById("log-search").value = "STEP 17"; document.getElementById("log-search").dispatchEvent(new Event("input"))`)
+	shows(`document.getElementById("log-status").textContent === "11 of 202 lines match." && [...document.querySelectorAll("#log mark")].every((m) => m.textContent === "step 17")`)
+	run(`URL.createObjectURL = (blob) => { globalThis.saved = blob; return "#logs/nb"; }; document.getElementById("log-save").click()`)
+	shows(`globalThis.saved?.size === 14`)
+
+	ends <- struct{}{} // the agent was killed
+	shows(`document.getElementById("log-status").textContent.startsWith("The connection was lost")`)
+	say(api.LogChunk{Lines: []api.LogLine{{{Text: "step 17 again"}}}})
+	shows(`log.childElementCount === 1 && log.textContent === "step 17 again"`)
+	say(api.LogChunk{Ended: "job 206 finished"})
+	shows(`document.getElementById("log-status").textContent === "Job 206 finished: the log is complete."`)
+	if problems := page.Problems(); len(problems) > 0 {
+		t.Errorf("the page has problems: %q", problems)
+	}
+}
+
+func TestPageJobs(t *testing.T) {
+	routes := http.NewServeMux()
+	st := api.Status{Hosts: []api.Host{{Alias: "mycluster", State: api.HostUp}}, Sessions: []api.Session{}}
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	answer := func(pattern string, v any) {
+		routes.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v) })
+	}
+	job := api.Job{ID: "206", Name: "b\u202eda", State: api.JobRunning, Reason: "None", End: time.Now().Add(time.Hour)}
+	answer("GET /v1/status", st)
+	answer("GET /v1/hosts/mycluster/last-jobs", api.JobsResponse{Jobs: []api.Job{job, {ID: "207", State: api.JobQueued}}})
+	answer("GET /v1/hosts/mycluster/jobs/206", api.JobResponse{Job: job})
+	asked, goOn := make(chan api.EndJobsRequest, 2), make(chan struct{})
+	routes.HandleFunc("POST /v1/end-jobs", func(w http.ResponseWriter, r *http.Request) {
+		var req api.EndJobsRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			t.Error(err)
+		}
+		asked <- req
+		_ = json.NewEncoder(w).Encode(api.EndJobsProgress{Done: 1})
+		_ = http.NewResponseController(w).Flush()
+		<-goOn
+		_ = json.NewEncoder(w).Encode(api.EndJobsProgress{Done: 2, Error: api.Errorf(api.CodeFailed, "not permitted")})
+	})
+	page := pageOf(t, routes)
+	do := func(condition, script string) {
+		t.Helper()
+		must.Do(t, page.Until(t.Context(), condition))
+		must.Do(t, page.Evaluate(t.Context(), script, nil))
+	}
+	do(`document.getElementById("link")?.textContent === "Live"`, `location.hash = "jobs"`)
+	do(`document.querySelector("#jobs-rows [aria-label='Select job 206']")?.closest("tr").querySelector(".about").textContent === "bda"`, `document.querySelectorAll("#jobs-rows .fold")[1].click()`)
+	do(`document.querySelector("#jobs-rows dl")?.checkVisibility() || [...document.querySelectorAll("#jobs-rows .details")].some((d) => d.textContent.includes("time limit"))`, `document.querySelectorAll("#jobs-rows input").forEach((box) => box.click())`)
+	do(`document.querySelector("[aria-label='Log of job 206']").hash === "#logs/mycluster/206"`, ``)
+	do(`document.getElementById("jobs-end").textContent === "End 2 jobs…"`, `document.getElementById("jobs-end").click()`)
+	do(`document.getElementById("dialog").open`, `document.getElementById("dialog-yes").click()`)
+	do(`document.getElementById("jobs-end").textContent === "Ending job 2 of 2…" && document.getElementById("jobs-end").disabled && getComputedStyle(document.getElementById("jobs-end")).opacity < 1`, `document.getElementById("jobs-end").click()`)
+	if req := <-asked; len(req.Jobs) != 2 || req.Jobs[0] != (api.EndJob{Host: "mycluster", Job: "207"}) || len(asked) > 0 {
+		t.Errorf("asked for %+v, and %d more", req, len(asked))
+	}
+	close(goOn)
+	do(`document.querySelector("#toast .result")?.textContent.startsWith("Could not end 1 job of 2: not permitted")`, ``)
 }

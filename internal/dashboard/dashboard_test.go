@@ -143,6 +143,9 @@ func TestDoorForFormerPages(t *testing.T) {
 			t.Errorf("%s: %d to %q", host, status, h.Get("Location"))
 		}
 	}
+	if status, h, _ := fetch(t, "localhost:"+s.port, http.MethodGet, "/", "", nil); status != http.StatusSeeOther || h.Get("Location") != "http://"+s.door+"/" {
+		t.Errorf("localhost: %d to %q", status, h.Get("Location"))
+	}
 	_, _, text := fetch(t, s.door, http.MethodGet, "/?locked", "", nil)
 	for _, want := range []string{"This page needs a new address", "<code>tunctl dashboard</code>", `aria-label="Copy tunctl dashboard"`, `action="open"`} {
 		if !strings.Contains(text, want) {
@@ -155,7 +158,7 @@ func TestDoorForFormerPages(t *testing.T) {
 }
 
 // maxWeight is what the page and all its files may weigh together.
-const maxWeight = 300_000
+const maxWeight = 100_000
 
 var (
 	fileOf    = regexp.MustCompile(`(?:src|href)="([^"#]+)"`)

@@ -42,6 +42,8 @@ func (s *Server) guard() http.Handler {
 			refuse(w, http.StatusForbidden, foreign.Error())
 		case page == nil && r.Host != s.door && s.isFormerPage(r) && r.Method == http.MethodGet && !data:
 			http.Redirect(w, r, s.lockedURL(), http.StatusSeeOther)
+		case page == nil && r.Host == net.JoinHostPort("localhost", s.port) && r.Method == http.MethodGet && !data:
+			http.Redirect(w, r, "http://"+s.door+"/", http.StatusSeeOther)
 		case page == nil && r.Host != s.door:
 			refuse(w, http.StatusMisdirectedRequest, "wrong host name for the dashboard")
 		case !fromOwnOrigin(r, data):

@@ -34,11 +34,11 @@ const (
 )
 
 // Run serves the dashboard as a process of its own, until ctx or the agent ends. If another
-// process of this home does already, it returns at once.
+// process of this home does already, it waits whether that one is about to end.
 func Run(ctx context.Context, o Options) error {
 	lock := flock.New(o.Paths.DashboardLock())
 	defer func() { _ = lock.Close() }()
-	if locked, err := lock.TryLock(); err != nil || !locked {
+	if locked, err := takeOver(ctx, lock); err != nil || !locked {
 		return err
 	}
 	s, err := Listen(ctx, o)
@@ -59,6 +59,17 @@ func Run(ctx context.Context, o Options) error {
 		s.untilAgentEnds(ctx)
 	})
 	return s.Serve(ctx)
+}
+
+// takeOver locks the file of the process that serves.
+func takeOver(ctx context.Context, lock *flock.Flock) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, returnFor)
+	defer cancel()
+	locked, err := lock.TryLockContext(ctx, 5*startPoll)
+	if ctx.Err() != nil {
+		return false, nil //nolint:nilerr // another process serves
+	}
+	return locked, err
 }
 
 // untilAgentEnds returns when the agent was stopped, or has crashed and does not return soon.

@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/client"
 	"tunctl/internal/lists"
 	"tunctl/internal/localapi"
+	"tunctl/internal/show"
 	"tunctl/internal/words"
 )
 
@@ -44,7 +45,8 @@ func (s *Server) routes() http.Handler {
 	act(mux, "sessions/{name}/end", s.down(true))
 	act(mux, "hosts/{name}/login", s.login)
 	act(mux, "hosts/{name}/logout", s.logout)
-	act(mux, "hosts/{name}/jobs/{id}/end", s.endJob)
+	query(mux, "hosts/{name}/jobs/{id}", s.jobFacts)
+	mux.HandleFunc("POST /api/end-jobs", s.endJobs)
 	return mux
 }
 
@@ -113,9 +115,11 @@ func (s *Server) down(cancel bool) func(r *http.Request, _ actRequest) (string, 
 	}
 }
 
-func (s *Server) endJob(r *http.Request, _ actRequest) (string, error) {
-	job, err := s.Client.Cancel(r.Context(), r.PathValue("name"), r.PathValue("id"))
-	return words.Sentence(action.CancelledText(job)), err
+// jobFacts are names and values of what the scheduler reports of a job.
+func (s *Server) jobFacts(r *http.Request) ([][2]string, error) {
+	job, err := s.Client.Job(r.Context(), r.PathValue("name"), r.PathValue("id"))
+	facts := show.JobFacts(job, api.HostLabel(r.PathValue("name")), time.Now())
+	return slices.DeleteFunc(facts, func(fact [2]string) bool { return fact[1] == "" }), err
 }
 
 // login connects to a host. What only the user can answer is asked by the tray if it runs, else in

@@ -108,8 +108,14 @@ func TestLog(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))})
 	_, bearer := enterAs(t, link)
-	fetch(t, hostOf(link), http.MethodGet, "/api/log?session=work&host=alpha&job=7&secrets=1", "", map[string]string{"Authorization": "Bearer " + bearer})
-	if got := <-asked; got != "/v1/sessions/work/log?follow=1&tail=1000" {
-		t.Errorf("the agent is asked for %s", got)
+	for query, want := range map[string]string{
+		"session=work&host=alpha&job=7&secrets=1": "/v1/sessions/work/log?follow=1&lines=1&tail=1000",
+		"host=alpha&job=7":                        "/v1/hosts/alpha/jobs/7/log?follow=1&lines=1&tail=1000",
+		"session=work&whole=1":                    "/v1/sessions/work/log?tail=0",
+	} {
+		fetch(t, hostOf(link), http.MethodGet, "/api/log?"+query, "", map[string]string{"Authorization": "Bearer " + bearer})
+		if got := <-asked; strings.NewReplacer("&secrets=", "", "secrets=&", "", "follow=&", "", "lines=&", "").Replace(got) != want {
+			t.Errorf("%s: the agent is asked for %s, want %s", query, got, want)
+		}
 	}
 }

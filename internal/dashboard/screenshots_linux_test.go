@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -189,7 +188,11 @@ func pictureAgent(sessions int, stop <-chan struct{}) http.Handler {
 	routes.Handle("GET /v1/history", answer(api.HistoryResponse{Runs: pictureHistory(), Weeks: state.Summarize(pictureHistory())}))
 	routes.Handle("GET /v1/hosts/mycluster/last-jobs", answer(api.JobsResponse{Jobs: jobs}))
 	routes.Handle("GET /v1/hosts/{name}/last-jobs", answer(api.JobsResponse{}))
-	routes.Handle("GET /v1/sessions/{name}/log", stream(api.LogChunk{Text: strings.Repeat("step 120: loss 0.0417, 3.1 it/s\n", 60)}))
+	routes.Handle("GET /v1/sessions/{name}/log", stream(api.LogChunk{Lines: slices.Repeat([]api.LogLine{
+		{{Text: "step 120: loss ", Style: ""}, {Text: "0.0417", Style: "bold"}, {Text: ", 3.1 it/s"}},
+		{{Text: "warning: ", Style: "yellow"}, {Text: "2 samples were skipped"}},
+		{{Text: "saved ", Style: "green"}, {Text: "model-120.pt", Style: "cyan"}, {Text: " in ", Style: ""}, {Text: "3 s", Style: "magenta"}},
+	}, 30)}))
 	routes.Handle("GET /v1/sessions/{name}/choices", answer(api.ChoicesResponse{
 		Options: []api.Option{
 			{Name: "hours", Ask: "How many hours should the job last?", Script: "4"},
@@ -370,7 +373,7 @@ func TestPageOfTheReadmeInARealBrowser(t *testing.T) {
 		"#cards .bar .text":        {"1 h 21 min left, ends 16:05", "Memory 21 GB of 64 GB"},
 		"#cards .spark figcaption": {"CPU", "GPU", "Traffic"},
 		"#cards .cause":            {"waiting for free nodes"},
-		"#cards a":                 {"http://localhost:8888/lab"},
+		"#cards .command code":     {"http://localhost:8888/lab"},
 		"#hosts":                   {"Connected", "def-alice: 1,234.5 of 2,000 GPU-hours used"},
 	} {
 		for _, text := range texts {

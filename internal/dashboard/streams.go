@@ -113,7 +113,7 @@ func newEvent(e api.Event, now time.Time) event {
 	}
 	out := event{e, map[string]string{}, map[string]sessionText{}, map[string]string{}}
 	for _, s := range st.Sessions {
-		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Held(s.Held, now), s.LiveText(), show.OtherJobs(s, now)}
+		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Inside(s, now), s.LiveText(), show.OtherJobs(s, now)}
 		for _, page := range s.Endpoints {
 			out.Titles[s.Name+"/"+page.Name] = page.Title()
 		}
@@ -127,10 +127,31 @@ func newEvent(e api.Event, now time.Time) event {
 // logLines is how many lines of a log are sent at first: enough to look around and search in.
 const logLines = 1000
 
-// log streams the end of the log of a session's job without its secrets, and what is appended to it. An error
+// endJobs ends jobs, and streams how far that is. It does not depend on the page.
+func (s *Server) endJobs(w http.ResponseWriter, r *http.Request) {
+	var req api.EndJobsRequest
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
+		return
+	}
+	out := newLines(w, r)
+	defer out.cancel()
+	if err := s.Client.EndJobs(out.ctx, req.Jobs, func(p api.EndJobsProgress) { out.send(p) }); err != nil && !out.Sent() {
+		localapi.Fail(w, err)
+	}
+}
+
+// log streams the end of the log of a job without its secrets, and what is appended to it; or all of it. An error
 // before the first chunk is the response; a later one is the last line.
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
-	query := api.LogQuery{Session: r.URL.Query().Get("session"), Follow: true, Tail: logLines}
+	q := r.URL.Query()
+	query := api.LogQuery{Session: q.Get("session")}
+	if query.Session == "" {
+		query.Host, query.Job = q.Get("host"), q.Get("job")
+	}
+	if q.Get("whole") == "" {
+		query.Follow, query.Lines, query.Tail = true, true, logLines
+	}
 	out := newLines(w, r)
 	defer out.cancel()
 	err := s.Client.Log(out.ctx, query, func(c api.LogChunk) { out.send(c) })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 // ErrCancelled says that the user closed a dialog without an answer, or said no.
@@ -140,4 +141,133 @@ func (d dialog) answer(output string) (string, error) {
 // printable removes what could change how a window shows a server's text.
 func printable(text string) string {
 	return strings.ReplaceAll(api.Sanitize(text), "\t", " ")
+}
+
+const (
+	// dialogWidth holds the longest fingerprint in one line.
+	dialogWidth = "460"
+	textHeight  = "320"
+	textColumns = 66
+)
+
+// then is a window that shows the text of a question, and after it one for the answer. An
+// address to copy needs no answer: it is in the text.
+func (d dialog) then(q Question, ask func(Question) dialog) dialog {
+	if q.Value != "" {
+		return d
+	}
+	q.Text = "Your answer:"
+	after := ask(q)
+	after.before = &d
+	return after
+}
+
+// zenity is the tool of GNOME, and of most other desktops on Linux.
+func zenity(q Question) dialog {
+	argv := []string{"zenity", "--title=" + q.Title, "--width=" + dialogWidth}
+	// Without a display it also exits with 1, but prints "cannot open display"
+	// (GTK 3) or "Failed to open display" (GTK 4). Other messages mean nothing.
+	cancelled := func(code int, stderr string) bool { return code == 1 && !strings.Contains(stderr, "open display") }
+	if q.hasLink() {
+		text := dialog{argv: append(argv, "--height="+textHeight, "--text-info", "--ok-label=Continue"), stdin: q.Text, cancelled: cancelled}
+		return text.then(q, zenity)
+	}
+	// Its windows grow with long lines, and it reads C's escapes.
+	text := strings.ReplaceAll(term.WrapMessage(q.Text, textColumns), `\`, `\\`)
+	switch q.Kind {
+	case AskChoice:
+		argv = append(argv, "--question", "--no-markup", "--default-cancel", "--ok-label="+q.Yes, "--cancel-label="+q.No)
+	case AskSecret:
+		argv = append(argv, "--entry", "--hide-text")
+	case AskLine:
+		argv = append(argv, "--entry", "--entry-text="+q.Value)
+	}
+	if q.Kind != AskChoice {
+		text = strings.ReplaceAll(text, "_", "__") // one marks a shortcut
+	}
+	return dialog{argv: append(argv, "--text="+text), cancelled: cancelled}
+}
+
+// kdialog is the tool of KDE.
+func kdialog(q Question) dialog {
+	text := strings.ReplaceAll(q.Text, "<", "‹") // it takes text that looks like HTML for HTML
+	argv := []string{"kdialog", "--title", q.Title}
+	cancelled := func(code int, _ string) bool { return code == 1 }
+	if q.hasLink() {
+		text := dialog{argv: append(argv, "--textbox", "-", dialogWidth, textHeight), stdin: q.Text, ok: 1, cancelled: cancelled} // its "OK" exits with 1
+		return text.then(q, kdialog)
+	}
+	switch q.Kind {
+	case AskChoice:
+		argv = append(argv, "--yes-label", q.Yes, "--no-label", q.No, "--warningyesno", text)
+	case AskSecret:
+		argv = append(argv, "--password", text)
+	case AskLine:
+		argv = append(argv, "--inputbox", text, q.Value)
+	}
+	return dialog{argv: argv, cancelled: cancelled}
+}
+
+// osascriptDialog is the tool of macOS. The texts are in the environment or arguments of
+// the script, not part of it.
+func osascriptDialog(q Question) dialog {
+	fromEnv := func(name string) string {
+		return `(do shell script "printf %s \"$` + name + `\"" without altering line endings)` // "system attribute" would change letters
+	}
+	show := `display dialog ` + fromEnv("TUNCTL_ASK_TEXT") + ` with title (item 1 of argv) `
+	switch q.Kind {
+	case AskChoice:
+		show += `buttons {item 3 of argv, item 2 of argv} default button 1 cancel button 1 with icon caution`
+	case AskSecret:
+		show = `text returned of (` + show + `default answer "" with hidden answer)`
+	case AskLine:
+		show = `text returned of (` + show + `default answer ` + fromEnv("TUNCTL_ASK_VALUE") + `)`
+	}
+	return dialog{
+		argv: []string{
+			"osascript", "-e", "on run argv", "-e", "activate", "-e", show, "-e", "end run", q.Title, q.Yes, q.No,
+		},
+		env:       []string{"TUNCTL_ASK_TEXT=" + q.Text, "TUNCTL_ASK_VALUE=" + q.Value},
+		cancelled: func(_ int, stderr string) bool { return strings.Contains(stderr, "(-128)") }, // userCanceledErr
+	}
+}
+
+// windowScript asks in a window of Windows. PowerShell exits with 1 if it fails, so 3
+// is for a cancelled dialog. The answer is in base64, since the console's code page
+// would change it.
+const windowScript = `$ErrorActionPreference = 'Stop'
+Add-Type -AssemblyName System.Windows.Forms, System.Drawing
+if ($env:TUNCTL_ASK_KIND -eq 'choice') {
+  $a = [Windows.Forms.MessageBox]::Show($env:TUNCTL_ASK_TEXT, $env:TUNCTL_ASK_TITLE, 'YesNo', 'Warning', 'Button2')
+  if ($a -ne 'Yes') { exit 3 }
+  exit 0
+}
+$f = New-Object Windows.Forms.Form -Property @{ Text = $env:TUNCTL_ASK_TITLE; AutoSize = $true; AutoSizeMode = 'GrowAndShrink'
+  StartPosition = 'CenterScreen'; FormBorderStyle = 'FixedDialog'; MaximizeBox = $false; MinimizeBox = $false; TopMost = $true }
+$p = New-Object Windows.Forms.FlowLayoutPanel -Property @{ FlowDirection = 'TopDown'; AutoSize = $true; Padding = 12 }
+$l = New-Object Windows.Forms.Label -Property @{ Text = $env:TUNCTL_ASK_TEXT; AutoSize = $true; UseMnemonic = $false
+  MaximumSize = New-Object Drawing.Size 460, 0 }
+$t = New-Object Windows.Forms.TextBox -Property @{ Width = 460; Text = $env:TUNCTL_ASK_VALUE; UseSystemPasswordChar = ($env:TUNCTL_ASK_KIND -eq 'secret') }
+$b = New-Object Windows.Forms.FlowLayoutPanel -Property @{ AutoSize = $true }
+$ok = New-Object Windows.Forms.Button -Property @{ Text = 'OK'; DialogResult = 'OK' }
+$no = New-Object Windows.Forms.Button -Property @{ Text = 'Cancel'; DialogResult = 'Cancel' }
+$b.Controls.AddRange(@($ok, $no)); $p.Controls.AddRange(@($l, $t, $b)); $f.Controls.Add($p)
+$f.AcceptButton = $ok; $f.CancelButton = $no; $f.ActiveControl = $t
+if ($f.ShowDialog() -ne 'OK') { exit 3 }
+[Console]::Out.Write([Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($t.Text)))
+`
+
+// powershellDialog is the tool of Windows. The texts are in the environment, where they
+// need no quoting.
+func powershellDialog(q Question) dialog {
+	kinds := map[QuestionKind]string{AskSecret: "secret", AskLine: "line", AskChoice: "choice"}
+	return dialog{
+		argv: powershell(windowScript),
+		env: []string{
+			"TUNCTL_ASK_TITLE=" + q.Title, "TUNCTL_ASK_TEXT=" + strings.ReplaceAll(q.Text, "\n", "\r\n"),
+			"TUNCTL_ASK_VALUE=" + q.Value, "TUNCTL_ASK_KIND=" + kinds[q.Kind],
+		},
+		cancelled: func(code int, _ string) bool { return code == 3 },
+		base64:    true,
+	}
 }

@@ -19,3 +19,56 @@ type Action struct {
 	Label string
 	Do    func() // called on the notifier's own goroutine: it must not block
 }
+
+// toastApp is the application of our notes on Windows: only an installed one may show
+// any, and PowerShell always is installed.
+const toastApp = `{1AC14E77-02E7-4E5D-B744-2EB1AE5198B7}\WindowsPowerShell\v1.0\powershell.exe`
+
+const toastScript = `$ErrorActionPreference = 'Stop'
+[void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
+$x = [Windows.UI.Notifications.ToastNotificationManager]::GetTemplateContent('ToastText02')
+$lines = $x.GetElementsByTagName('text')
+$lines.Item(0).InnerText = $env:TUNCTL_NOTE_TITLE
+$lines.Item(1).InnerText = $env:TUNCTL_NOTE_BODY
+$t = New-Object Windows.UI.Notifications.ToastNotification $x
+if ($env:TUNCTL_NOTE_TAG) { $t.Tag = $env:TUNCTL_NOTE_TAG; $t.Group = 'tunctl' }
+[Windows.UI.Notifications.ToastNotificationManager]::CreateToastNotifier($env:TUNCTL_NOTE_APP).Show($t)
+`
+
+const withdrawScript = `$ErrorActionPreference = 'Stop'
+[void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
+[Windows.UI.Notifications.ToastNotificationManager]::History.Remove($env:TUNCTL_NOTE_TAG, 'tunctl', $env:TUNCTL_NOTE_APP)
+`
+
+// noteProgram shows a note on macOS or Windows. The texts are arguments or in the
+// environment, not part of the script.
+func noteProgram(goos string, note Note) (argv, env []string) {
+	if goos == "darwin" {
+		return []string{
+			"osascript", "-e", "on run argv",
+			"-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
+			note.Title, note.Body,
+		}, nil
+	}
+	return powershell(toastScript), []string{
+		"TUNCTL_NOTE_TITLE=" + note.Title, "TUNCTL_NOTE_BODY=" + note.Body,
+		"TUNCTL_NOTE_TAG=" + toastTag(note.Tag), "TUNCTL_NOTE_APP=" + toastApp,
+	}
+}
+
+// withdrawProgram removes a note; macOS allows that only to the user.
+func withdrawProgram(goos, tag string) (argv, env []string) {
+	if goos == "darwin" {
+		return nil, nil
+	}
+	return powershell(withdrawScript), []string{"TUNCTL_NOTE_TAG=" + toastTag(tag), "TUNCTL_NOTE_APP=" + toastApp}
+}
+
+// toastTag shortens a tag to what Windows accepts.
+func toastTag(tag string) string {
+	const most = 64
+	if runes := []rune(tag); len(runes) > most {
+		return string(runes[:most])
+	}
+	return tag
+}

@@ -3,7 +3,7 @@
 # group; without a group, all of them. What is installed already costs nothing.
 #
 #   build       make, a C compiler for the race detector, shellcheck, and python3 for the relay
-#   ssh         sshd, one-time codes, nftables, the login shells people have, and vi
+#   ssh         sshd, one-time codes, nftables, the login shells people have, vi, and Python's SSH libraries
 #   slurm       controller, compute daemon, accounting, munge
 #   gridengine  server, execution daemon and commands of Grid Engine
 #   jupyter     the notebook, the server, and JupyterLab where Debian has it
@@ -19,7 +19,7 @@ set -eu
 packages() {
 	case $1 in
 	build) echo make git gcc libc6-dev shellcheck python3 ;;
-	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh vim-tiny ;;
+	ssh) echo iproute2 nftables openssh-server openssh-client libpam-oath zsh fish tcsh vim-tiny python3-asyncssh fabric ;;
 	slurm) echo munge slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins \
 		slurm-wlm-mysql-plugin libpam-slurm libpam-slurm-adopt mariadb-server ;;
 	# gridengine-common wants mailx, which wants a mail server: this one is no daemon.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,12 +61,7 @@ const shortest = 4
 
 // NewScrubber returns a scrubber for names, which map to their replacements.
 func NewScrubber(names map[string]string) *Scrubber {
-	olds := make([]string, 0, len(names))
-	for old := range names {
-		if len(old) > 1 {
-			olds = append(olds, old)
-		}
-	}
+	olds := slices.DeleteFunc(slices.Collect(maps.Keys(names)), func(old string) bool { return len(old) < 2 })
 	// The longest first: the path of a home folder contains the user's name.
 	slices.SortFunc(olds, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s := &Scrubber{}

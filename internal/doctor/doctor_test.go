@@ -62,7 +62,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 // examine runs the checks and returns those that are not well.
 func examine(t *testing.T, w Environment) (problems []api.Check, all string) {
 	t.Helper()
-	Examine(t.Context(), w, []Subject{{Host: "narval", Session: "jupyter"}}, func(c api.Check) {
+	Examine(t.Context(), w, func(api.Status) []Subject { return []Subject{{Host: "narval", Session: "jupyter"}} }, func(c api.Check) {
 		all += string(c.Result) + " " + c.Name + ": " + c.Text + "\n"
 		if c.Result != api.CheckOK {
 			problems = append(problems, c)
@@ -219,6 +219,12 @@ func TestExamine(t *testing.T) {
 				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionFailed, Cause: "the scheduler did not accept the job", Hint: "change --time"}}
 			}),
 			"session", api.CheckBad, "the session has failed: the scheduler did not accept the job", "change --time",
+		},
+		"a forward reaches nothing": {
+			status(func(st *api.Status) {
+				st.Sessions = []api.Session{{Name: "jupyter", Host: "narval", State: api.SessionReady, Forwards: []api.Forward{{Listen: "127.0.0.1:5432", Error: "connection refused"}}}}
+			}),
+			"forward", api.CheckBad, "127.0.0.1:5432: connection refused", "correct the forward",
 		},
 		"the agent finds something": {func(t *testing.T, w *Environment) {
 			agentHas(api.Host{State: api.HostUp})(t, w)

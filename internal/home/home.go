@@ -7,12 +7,17 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
+
+	"tunctl/internal/atomicfile"
 )
 
 // maxSocketPath is less than the 104 bytes of sun_path on macOS (108 on Linux).
@@ -73,6 +78,15 @@ func (p Paths) DashboardPort() int {
 	return firstDashboardPort + int(binary.BigEndian.Uint32(sum[:]))%dashboardPorts
 }
 
+// Dashboard is the address of the page that opens the dashboard; "" before the dashboard was
+// opened for the first time. Then its process runs whenever the agent does.
+func (p Paths) Dashboard() string {
+	if _, err := os.Stat(p.DashboardLock()); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("http://localhost:%d/", p.DashboardPort())
+}
+
 // Find returns the paths that the environment asks for: TUNCTL_HOME moves all of them,
 // TUNCTL_CONFIG only the config file. The defaults follow each system's conventions.
 func Find() (Paths, error) {
@@ -107,7 +121,7 @@ func find() (Paths, error) {
 		}
 		return In(dir), nil
 	}
-	config, err := os.UserConfigDir()
+	config, err := configFolder()
 	if err != nil {
 		return Paths{}, fmt.Errorf("cannot find the config directory: %w", err)
 	}
@@ -125,6 +139,19 @@ func find() (Paths, error) {
 		p.Socket = shortSocket(filepath.Join(run, "tunctl", "agent.sock"))
 	}
 	return p, nil
+}
+
+// xdgConfig is the folder for configs that many command-line programs use on macOS, too: the one that env
+// names, or ~/.config if that has one of ours; else "".
+func xdgConfig(env, home string) string {
+	if filepath.IsAbs(env) {
+		return env
+	}
+	ours := filepath.Join(home, ".config", "tunctl")
+	if _, err := os.Stat(ours); err != nil {
+		return ""
+	}
+	return filepath.Dir(ours)
 }
 
 func short(text string) string {
@@ -181,4 +208,82 @@ func FullDiskHint(err error) string {
 		return "free disk space, then try again"
 	}
 	return ""
+}
+
+// machine identifies this machine, since several can share a home.
+func machine() string {
+	id := machineID()
+	if id == "" {
+		id, _ = os.Hostname()
+	}
+	// machine-id(5) asks not to show the id itself to others.
+	return short("tunctl" + id)
+}
+
+// platformUUID finds the computer's id in the output of ioreg, of macOS.
+func platformUUID(registry string) string {
+	for line := range strings.Lines(registry) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		if name == `"IOPlatformUUID"` {
+			return strings.Trim(value, `"`)
+		}
+	}
+	return ""
+}
+
+// Running is the agent that holds the lock. Its socket may differ from that in Paths,
+// since XDG_RUNTIME_DIR differs between a terminal, cron and su.
+type Running struct {
+	PID    int       `json:"pid"`
+	Since  time.Time `json:"since"`
+	Socket string    `json:"socket"`
+}
+
+// String describes the agent.
+func (r Running) String() string {
+	if r.PID == 0 {
+		return "another agent"
+	}
+	return fmt.Sprintf("the agent with pid %d, running since %s", r.PID, r.Since.Local().Format("Mon 2 Jan 15:04"))
+}
+
+// BeforeBoot reports whether the agent ran before this computer was last started: it ended
+// with the computer.
+func (r Running) BeforeBoot() bool { return r.Since.Before(bootTime()) }
+
+// runningFile is not the lock file: on Windows nobody can read a locked file.
+func (p Paths) runningFile() string { return filepath.Join(p.State, "agent.json") }
+
+// Running reads which agent was last announced. That may be one that was killed: only
+// the lock, or an answer, shows whether it runs.
+func (p Paths) Running() (Running, error) {
+	var r Running
+	text, err := os.ReadFile(p.runningFile())
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return Running{}, fmt.Errorf("cannot read which agent is running: %w", err)
+	}
+	return r, nil
+}
+
+// SetRunning records which agent runs. Only the holder of the lock may.
+func (p Paths) SetRunning(r Running) error {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = atomicfile.Write(p.runningFile(), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write which agent is running: %w", err)
+	}
+	return nil
+}
+
+// ClearRunning removes what SetRunning wrote.
+func (p Paths) ClearRunning() error {
+	if err := atomicfile.Remove(p.runningFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -1,11 +1,19 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
 	"time"
 )
+
+// configFolder is the system's folder for configs, or that of many command-line programs where it is used.
+func configFolder() (string, error) {
+	dir, err := os.UserConfigDir() // which knows the home folder, or fails
+	home, _ := os.UserHomeDir()
+	return cmp.Or(xdgConfig(os.Getenv("XDG_CONFIG_HOME"), home), dir), err
+}
 
 // stateFolder is the system's folder for state.
 func stateFolder() (string, error) { return os.UserConfigDir() }

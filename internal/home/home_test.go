@@ -46,6 +46,20 @@ func TestFindConfig(t *testing.T) {
 	}
 }
 
+func TestXDGConfig(t *testing.T) {
+	home := t.TempDir()
+	if got := xdgConfig("relative", home); got != "" {
+		t.Errorf("where nothing is: %q", got)
+	}
+	must.Do(t, os.MkdirAll(filepath.Join(home, ".config", "tunctl"), 0o700))
+	if got := xdgConfig("", home); got != filepath.Join(home, ".config") {
+		t.Errorf("where ~/.config/tunctl exists: %q", got)
+	}
+	if got := xdgConfig(filepath.Join(home, "xdg"), home); got != filepath.Join(home, "xdg") {
+		t.Errorf("where XDG_CONFIG_HOME is set: %q", got)
+	}
+}
+
 func TestSocketPathLong(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Setenv("TMP", `C:\T`)
@@ -113,5 +127,27 @@ func TestRunningBeforeBoot(t *testing.T) {
 		if got := (Running{Since: time.Now().Add(-age)}).BeforeBoot(); got != want {
 			t.Errorf("an agent that started %s ago: %v", age, got)
 		}
+	}
+}
+
+func TestMachineOfAMac(t *testing.T) {
+	const registry = `+-o MacBookPro18,3  <class IOPlatformExpertDevice, id 0x100000227, registered, matched, active, busy 0 (50110 ms), retain 37>
+    {
+      "IOPolledInterface" = "AppleARMWatchdogTimerHibernateHandler is not serializable"
+      "IOPlatformUUID" = "2B8C5A4F-1111-5C0A-9E53-0D8F7A1B2C3D"
+      "IOPlatformSerialNumber" = "C02XX0XXXXXX"
+    }
+`
+	if got, want := platformUUID(registry), "2B8C5A4F-1111-5C0A-9E53-0D8F7A1B2C3D"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := platformUUID("ioreg: error"); got != "" {
+		t.Errorf("without one: %q", got)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	if first, second := machine(), machine(); first != second || len(first) != 10 {
+		t.Errorf("%q and then %q", first, second)
 	}
 }

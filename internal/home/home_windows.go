@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// configFolder is the system's folder for configs.
+func configFolder() (string, error) { return os.UserConfigDir() }
+
 // stateFolder is the system's folder for state: %LocalAppData%, which stays on this machine.
 func stateFolder() (string, error) { return os.UserCacheDir() }
 

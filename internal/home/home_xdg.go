@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// configFolder is the system's folder for configs.
+func configFolder() (string, error) { return os.UserConfigDir() }
+
 // stateFolder is the system's folder for state.
 func stateFolder() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {

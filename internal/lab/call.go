@@ -62,10 +62,12 @@ var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 type program func(ctx context.Context, c *call) int
 
-// programs are the programs of the batch system on this cluster's login node.
+// programs are the programs of the batch system on this cluster's login node, and quota.
 func (c *Cluster) programs() map[string]program {
+	programs := slurmPrograms()
 	if c.dialect == PBS {
-		return pbsPrograms()
+		programs = pbsPrograms()
 	}
-	return slurmPrograms()
+	programs["quota"] = quota
+	return programs
 }

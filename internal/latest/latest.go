@@ -1,4 +1,4 @@
-// Package latest passes the latest of several values from one goroutine to another.
+// Package latest passes the latest of several values, or a signal, from one goroutine to another.
 package latest
 
 // Offer puts v into a channel of one, replacing a value that was not received yet. Only
@@ -9,4 +9,12 @@ func Offer[T any](c chan T, v T) {
 	default:
 	}
 	c <- v
+}
+
+// Signal sends to a channel of one unless a signal is waiting there already.
+func Signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -123,12 +123,18 @@ var statuses = map[api.Code]int{
 	api.CodeAgent: http.StatusBadGateway,
 }
 
-// Fail responds with an error, and with the status that its code has.
-func Fail(w http.ResponseWriter, err error) {
+// ErrorOf is an error as clients get it.
+func ErrorOf(err error) *api.Error {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		e = api.Errorf(api.CodeFailed, "%s", api.Redact(err.Error())).WithHint("%s", home.FullDiskHint(err))
 	}
+	return e
+}
+
+// Fail responds with an error, and with the status that its code has.
+func Fail(w http.ResponseWriter, err error) {
+	e := ErrorOf(err)
 	Refuse(w, cmp.Or(statuses[e.Code], http.StatusInternalServerError), e)
 }
 

@@ -8,16 +8,22 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"tunctl/configs"
@@ -180,10 +186,10 @@ type tailInput struct {
 }
 
 func (s *server) tail(ctx context.Context, in tailInput) (any, error) {
-	if in.Lines <= 0 {
-		in.Lines = defaultLines
+	if in.Lines < 0 {
+		return nil, fmt.Errorf("%d lines are less than none: leave lines out for the last %d, or give a number up to %d", in.Lines, defaultLines, maxLines)
 	}
-	in.Lines = min(in.Lines, maxLines)
+	in.Lines = min(cmp.Or(in.Lines, defaultLines), maxLines)
 	if err := s.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
@@ -361,3 +367,97 @@ func (s *server) down(ctx context.Context, assistant string, in downInput) (any,
 	markCauses(r.Sessions)
 	return r.Sessions, err
 }
+
+// Serve serves an assistant on its input and output until the input ends.
+func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
+	shared := &output{out: out}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, sdk.DefaultMaxLineLength)
+	m := &messages{lines: lines, out: shared}
+	lines.Split(m.split)
+	return newServer(o).tools().Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(m), Writer: shared})
+}
+
+// messages reads the lines that are messages. Others are answered with an error, since they
+// would end the server.
+type messages struct {
+	lines *bufio.Scanner
+	out   io.Writer
+	rest  []byte // of the line
+	long  bool   // the line is longer than a message may be
+}
+
+// split finds lines as bufio.ScanLines does. It skips a line that does not fit into the buffer,
+// but for its last part.
+func (m *messages) split(data []byte, atEOF bool) (int, []byte, error) {
+	n, line, err := bufio.ScanLines(data, atEOF)
+	if n == 0 && len(data) == sdk.DefaultMaxLineLength {
+		n, m.long = len(data), true
+	}
+	return n, line, err
+}
+
+func (m *messages) Read(p []byte) (int, error) {
+	for len(m.rest) == 0 {
+		if !m.lines.Scan() {
+			return 0, cmp.Or(m.lines.Err(), io.EOF)
+		}
+		line := bytes.TrimSpace(m.lines.Bytes())
+		if len(line) == 0 && !m.long {
+			continue
+		}
+		if problem := m.problemOf(line); problem != nil {
+			if err := m.reject(problem); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		m.rest = slices.Concat(line, []byte{'\n'})
+	}
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}
+
+// problemOf says why a line is not a message.
+func (m *messages) problemOf(line []byte) *jsonrpc.Error {
+	if m.long {
+		m.long = false
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this line is longer than a message may be: 16 MB"}
+	}
+	if !json.Valid(line) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this line is not JSON; each message is one line"}
+	}
+	if _, err := jsonrpc.DecodeMessage(line); err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this line is not a JSON-RPC 2.0 message; batches are not supported"}
+	}
+	return nil
+}
+
+// reject answers a line whose ID is not known.
+func (m *messages) reject(problem *jsonrpc.Error) error {
+	data, err := json.Marshal(struct {
+		Version string         `json:"jsonrpc"`
+		ID      any            `json:"id"`
+		Error   *jsonrpc.Error `json:"error"`
+	}{"2.0", nil, problem})
+	if err != nil {
+		return err
+	}
+	_, err = m.out.Write(append(data, '\n'))
+	return err
+}
+
+// output is written to by the server and by messages, and stays open.
+type output struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.out.Write(p)
+}
+
+func (o *output) Close() error { return nil }

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -260,6 +262,9 @@ func TestAnAssistantSeesEverythingButSecrets(t *testing.T) {
 	if text, failed := d.call("jobs", map[string]any{"host": "mistyped"}); !failed || !strings.Contains(text, `the hosts are ["practice"]`) {
 		t.Errorf("a mistyped host: %s", text)
 	}
+	if text, failed := d.call("logs", map[string]any{"session": "jupyter", "lines": -5}); !failed || !strings.Contains(text, "-5 lines") {
+		t.Errorf("a negative number of lines: %s", text)
+	}
 	if text, failed := d.call("logs", map[string]any{"session": "mistyped"}); !failed || !strings.Contains(text, "mistyped") {
 		t.Errorf("a mistyped session: %s", text)
 	}
@@ -447,5 +452,36 @@ func TestWithoutAnAgentTheToolsSaySoAndStartNone(t *testing.T) {
 	}
 	if _, err := os.Stat(d.paths.Socket); err == nil {
 		t.Error("an agent runs")
+	}
+}
+
+func TestALineThatIsNoMessageIsAnsweredAndTheServerGoesOn(t *testing.T) {
+	t.Parallel()
+	in, assistant := io.Pipe()
+	answers, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- Serve(t.Context(), Options{Version: "test"}, in, out) }()
+	lines := bufio.NewScanner(answers)
+	for _, c := range []struct{ line, want string }{
+		{"hello", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`},
+		{`{"jsonrpc":"2.0","id":1,`, `"code":-32700`},
+		{"42", `"code":-32600`},
+		{`{"id":1}`, `"code":-32600`},
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`, `"serverInfo"`},
+		{"\n{", `"code":-32700`},
+		{`{"text":"` + strings.Repeat("x", 20<<20) + `"}`, "longer than a message may be"},
+		{strings.Repeat("x", sdk.DefaultMaxLineLength), "longer than a message may be"},
+		{`{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\r", `"id":2,"result"`},
+	} {
+		if _, err := io.WriteString(assistant, c.line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if !lines.Scan() || !strings.Contains(lines.Text(), c.want) {
+			t.Errorf("%q is answered with %q", c.line, lines.Text())
+		}
+	}
+	_ = assistant.Close()
+	if err := <-served; err != nil {
+		t.Errorf("the end of the input ended it with %v", err)
 	}
 }

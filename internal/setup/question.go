@@ -32,7 +32,7 @@ func (a *asker) changeSetting(text string) bool {
 	if words == nil || a.job.Site.Name == "" {
 		return false
 	}
-	q, known := setting(a.job, words[1])
+	q, known := a.job.Question(words[1])
 	if !known {
 		names := lists.Map(a.job.Questions(), func(q configs.Question) string { return q.Name })
 		a.Say("%q is not a setting of the job; the settings are: %s", text, strings.Join(names, ", "))

@@ -60,14 +60,14 @@ func disconnectedText(s api.Session, now time.Time) string {
 		}
 		return words.Session(s, now)
 	}
-	state, at := "running", ""
-	if s.Job.State.Waiting() {
-		state = "queued"
+	if words.IsCharged(s, now) {
+		return fmt.Sprintf("disconnected, job %s is %s", s.Job.ID, words.Charged(*s.Job, now))
 	}
+	at := ""
 	if !s.Job.Seen.IsZero() {
 		at = " at " + api.ClockText(s.Job.Seen, now)
 	}
-	return fmt.Sprintf("disconnected, job %s last seen %s%s", s.Job.ID, state, at)
+	return fmt.Sprintf("disconnected, job %s last seen queued%s", s.Job.ID, at)
 }
 
 // queueText says when a queued job starts, or else what it waits for.

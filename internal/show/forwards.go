@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -8,38 +9,22 @@ import (
 	"tunctl/internal/api"
 )
 
-// Forward says what a forward connects.
-func Forward(f api.Forward, host string) string {
-	switch f.Kind {
-	case api.ForwardRemote:
-		return fmt.Sprintf("%s on %s goes to %s on this machine", f.Listen, host, f.Target)
-	case api.ForwardDynamic:
-		return fmt.Sprintf("%s on this machine is a SOCKS5 proxy; connections leave from %s", f.Listen, host)
-	}
-	name, port, err := net.SplitHostPort(f.Target)
-	if addr, e := netip.ParseAddr(name); err == nil && (name == "localhost" || e == nil && addr.IsLoopback()) {
-		return fmt.Sprintf("%s on this machine goes to port %s on %s", f.Listen, port, host)
-	}
-	if err != nil { // a socket
-		return fmt.Sprintf("%s on this machine goes to %s on %s", f.Listen, f.Target, host)
-	}
-	return fmt.Sprintf("%s on this machine goes to %s, as seen from %s", f.Listen, f.Target, host)
-}
-
-// forwardNote says what a forward connects, in short.
-func forwardNote(s api.Session, f api.Forward) string {
-	note := f.Listen
-	if f.Target != "" {
-		note += " → " + f.Target
-	}
+// Forward says what a forward connects. Its place is the host, or the node that its job runs on.
+func Forward(f api.Forward, place string) string {
 	switch {
-	case s.Job == nil: // there is no node
 	case f.Kind == api.ForwardDynamic:
-		note += " is a SOCKS proxy on " + JobPlace(s)
-	case f.Target != "":
-		note += " on " + JobPlace(s)
+		return f.Listen + " is a SOCKS proxy on " + place
+	case f.Kind == api.ForwardRemote:
+		return fmt.Sprintf("%s on %s → %s here", f.Listen, place, f.Target)
+	case f.Target == "": // not known yet
+		return f.Listen
 	}
-	return note
+	name, _, err := net.SplitHostPort(f.Target)
+	addr, isName := netip.ParseAddr(name)
+	if err != nil || name == "localhost" || isName == nil && addr.IsLoopback() { // a socket, or a port
+		return fmt.Sprintf("%s → %s on %s", f.Listen, f.Target, place)
+	}
+	return fmt.Sprintf("%s → %s through %s", f.Listen, f.Target, place)
 }
 
 // sharedText says who may connect to a forward besides its owner.
@@ -56,12 +41,12 @@ func OpenToOthers(bind string) bool {
 	return bind != "" && bind != "localhost" && (err != nil || !addr.IsLoopback())
 }
 
-// JobPlace is where the job of a session runs, in words.
+// JobPlace is where the job of a session runs, in words; without a job, its host.
 func JobPlace(s api.Session) string {
-	if s.Job != nil && s.Job.Node != "" {
-		return s.Job.Node
+	if s.Job == nil {
+		return s.Host
 	}
-	return "the node of the job"
+	return cmp.Or(s.Job.Node, "the node of the job")
 }
 
 // Exposure says who else can reach a session's page, if tunctl knows of no password for it.

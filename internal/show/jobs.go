@@ -67,12 +67,13 @@ func whenText(j api.Job, now time.Time) string {
 
 // Why says why a job waits or how it ended: in words or, without any, in the scheduler's own.
 func Why(j api.Job) string {
+	state, _, _ := strings.Cut(j.Reason, " by ") // of Slurm, with the number of a user
 	switch {
 	case j.State == api.JobFailed && j.Exit != nil && *j.Exit != 0:
 		return strings.TrimSuffix(fmt.Sprintf("exit status %d; %s", *j.Exit, j.Hint), "; ")
 	case j.Hint != "":
 		return j.Hint
-	case j.State == api.JobRunning, j.Reason == string(j.State): // the comment of PBS
+	case j.State == api.JobRunning, strings.EqualFold(state, string(j.State)): // also the comment of PBS
 		return ""
 	}
 	return j.Reason
@@ -96,11 +97,11 @@ func Job(j api.Job, now time.Time) string {
 
 // JobPage draws everything known about one job.
 func JobPage(l term.Layout, j api.HostJob, now time.Time) string {
-	return Jobs([]api.HostJob{j}, true, now).Draw(l) + "\n" + factsText(l, jobFacts(j.Job, j.Host, now))
+	return Jobs([]api.HostJob{j}, true, now).Draw(l) + "\n" + factsText(l, JobFacts(j.Job, j.Host, now))
 }
 
-// jobFacts are names and values; an empty value is unknown.
-func jobFacts(j api.Job, host string, now time.Time) [][2]string {
+// JobFacts are names and values; an empty value is unknown.
+func JobFacts(j api.Job, host string, now time.Time) [][2]string {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""

@@ -31,7 +31,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 }
 
 func TestJobsSayAnEndOnce(t *testing.T) {
-	for reason, want := range map[string]string{"finished": "", "and terminated by root": "and terminated by root"} {
+	for reason, want := range map[string]string{"finished": "", "FINISHED by 2001": "", "and terminated by root": "and terminated by root"} {
 		if got := Why(api.Job{State: api.JobFinished, Reason: reason}); got != want {
 			t.Errorf("%q: %q", reason, got)
 		}

@@ -3,6 +3,7 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,16 +14,17 @@ import (
 
 // Status draws sessions with their notes, and hosts.
 func Status(l term.Layout, st api.Status, now time.Time) string {
-	return withHosts(l, Sessions(st.Sessions, now), st, now)
+	return withHosts(l, briefNotes, st, now)
 }
 
 // DetailedStatus is Status with all that is known of sessions that have failed.
 func DetailedStatus(l term.Layout, st api.Status, now time.Time) string {
-	return withHosts(l, sessionTable(st.Sessions, sessionNotes, now), st, now)
+	return withHosts(l, sessionNotes, st, now)
 }
 
-func withHosts(l term.Layout, sessions *term.Table, st api.Status, now time.Time) string {
-	text := sessions.Draw(l)
+func withHosts(l term.Layout, notes func(api.Session, time.Time) []string, st api.Status, now time.Time) string {
+	text, sessions := sharedCauses(l, st.Sessions)
+	text += sessionTable(sessions, notes, now).Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
 	}
@@ -32,6 +34,35 @@ func withHosts(l term.Layout, sessions *term.Table, st api.Status, now time.Time
 	}
 	return text + "\n" + Hosts(st.Hosts, said, now).Draw(l)
 }
+
+// sharedCauses has what several sessions of a host wait for, once, and the sessions without it.
+func sharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Session) {
+	of := func(s api.Session) [3]string { return [3]string{s.Host, s.Cause, s.Hint} }
+	shared := map[[3]string]int{}
+	for _, s := range list {
+		if s.Cause != "" && slices.Contains(waitsForHost, s.State) {
+			shared[of(s)]++
+		}
+	}
+	for _, s := range list {
+		if n := shared[of(s)]; n > 1 {
+			shared[of(s)] = -1 // told
+			text += l.Paint(term.Bold, s.Host) + ", " + words.Count(n, "session") + ":\n" + l.Note(s.Cause)
+			if s.Hint != "" {
+				text += l.Note("→ " + s.Hint)
+			}
+			text += "\n"
+		}
+		if shared[of(s)] < 0 {
+			s.Cause, s.Hint = "", ""
+		}
+		rest = append(rest, s)
+	}
+	return text, rest
+}
+
+// waitsForHost are the states in which several sessions may have one cause.
+var waitsForHost = []api.SessionState{api.SessionConnecting, api.SessionReconnecting, api.SessionNeedsLogin, api.SessionFailed}
 
 // Sessions has a row per session, and one line about one that is over.
 func Sessions(list []api.Session, now time.Time) *term.Table {
@@ -45,7 +76,7 @@ func sessionTable(list []api.Session, notes func(api.Session, time.Time) []strin
 	}
 	for _, s := range list {
 		sessions.Add(notes(s, now),
-			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: words.Session(s, now), Colour: sessionColours[s.State]},
+			term.Cell{Text: s.Name, Colour: term.Bold}, term.Cell{Text: s.Host}, term.Cell{Text: words.Session(s, now), Colour: stateColour(s, now)},
 			term.Cell{Text: jobText(s.Job)}, leftCell(s, now), term.Cell{Text: trafficText(s.Forwards), Colour: term.Grey})
 	}
 	return sessions
@@ -87,7 +118,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	}
 	for _, f := range s.Forwards {
 		if s.Local == "" || f.Listen != s.Local && f.Endpoint == "" {
-			notes = append(notes, forwardNote(s, f))
+			notes = append(notes, Forward(f, JobPlace(s)))
 		}
 	}
 	for _, e := range s.Endpoints {
@@ -100,7 +131,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	for _, text := range s.Warnings {
 		notes = append(notes, "! "+text)
 	}
-	notes = append(notes, words.Held(s.Held, now)...)
+	notes = append(notes, words.Inside(s, now)...)
 	notes = append(notes, UsageNotes(s.Usage, now)...)
 	for _, f := range s.Forwards {
 		if f.Note != "" {
@@ -160,7 +191,7 @@ func chargedText(j api.Job, now time.Time) string {
 	if j.State != api.JobRunning {
 		return ""
 	}
-	return " and is charged" + Until(&j, now)
+	return " and is " + words.Charged(j, now)
 }
 
 func expectedText(j *api.Job, now time.Time) string {
@@ -220,11 +251,19 @@ var sessionColours = map[api.SessionState]string{
 	api.SessionConnecting: "", api.SessionSubmitting: "", api.SessionQueued: "", api.SessionStarting: "",
 }
 
+// stateColour is violet for a job that is charged without its session, as in the tray.
+func stateColour(s api.Session, now time.Time) string {
+	if words.IsCharged(s, now) {
+		return term.Violet
+	}
+	return sessionColours[s.State]
+}
+
 // SessionPage draws everything known about one session and its job.
 func SessionPage(l term.Layout, s api.Session, now time.Time) string {
 	text := sessionTable([]api.Session{s}, sessionNotes, now).Draw(l)
 	if s.Job != nil {
-		text += "\n" + factsText(l, jobFacts(*s.Job, s.Host, now))
+		text += "\n" + factsText(l, JobFacts(*s.Job, s.Host, now))
 	}
 	return text
 }

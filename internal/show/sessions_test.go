@@ -52,7 +52,7 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start 16:56",
 		"  127.0.0.1:6006 → localhost:6006 on nc10214.narval.calcul.quebec\n", "  127.0.0.1:1080 is a SOCKS proxy on nc10214",
 		"  dask: http://localhost:40123/status\n", "  ray: `tunctl open jupyter --which ray`\n",
-		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432", "91.4 ms",
+		"→ run `tunctl login m3`", "127.0.0.1:5432 → db.int:5432 through narval", "91.4 ms",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
@@ -65,6 +65,21 @@ func TestTheStatusFitsEightyColumns(t *testing.T) {
 	}
 	if t.Failed() || testing.Verbose() {
 		t.Log("\n" + text)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	lost := func(name string) api.Session {
+		return api.Session{Name: name, Host: "m3", State: api.SessionNeedsLogin, Cause: "m3 needs you", Hint: "run `tunctl login m3`"}
+	}
+	one := lost("one")
+	one.Cause = "job 7 reached its time limit"
+	text := Status(term.Layout{Width: 80}, api.Status{Sessions: []api.Session{lost("a"), lost("b"), one, lost("c")}}, time.Now())
+	if !strings.HasPrefix(text, "m3, 3 sessions:\n  m3 needs you\n  → run `tunctl login m3`\n\nSESSION") || strings.Count(text, "needs you") != 1 {
+		t.Errorf("the lost host is not told once:\n%s", text)
+	}
+	if !strings.HasSuffix(text, "  job 7 reached its time limit\n  → run `tunctl login m3`\nc        m3    login needed  -    -     -\n") {
+		t.Errorf("a session of its own cause does not tell it:\n%s", text)
 	}
 }
 
@@ -116,7 +131,7 @@ func TestTheNodeIsWholeInSixtyColumns(t *testing.T) {
 
 func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
 	s := api.Session{Name: "work", App: api.AppShell, Job: &api.Job{Node: "cn02"}}
-	if got, want := forwardNote(s, api.Forward{Listen: "127.0.0.1:6006", Target: "localhost:6006"}), "127.0.0.1:6006 → localhost:6006 on cn02"; got != want {
+	if got, want := Forward(api.Forward{Listen: "127.0.0.1:6006", Target: "localhost:6006"}, JobPlace(s)), "127.0.0.1:6006 → localhost:6006 on cn02"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -174,8 +189,8 @@ func TestOtherJobs(t *testing.T) {
 		st := api.Status{Sessions: []api.Session{s}}
 		for name, text := range map[string]string{"status": Status(term.Layout{}, st, now), "status SESSION": DetailedStatus(term.Layout{}, st, now), "page": SessionPage(term.Layout{}, s, now)} {
 			for _, want := range []string{
-				"  next: job 12 is running and is charged until 16:00\n",
-				"  also: job 13 on m3 is running and is charged until 17:00: `tunctl cancel m3 13` ends it\n",
+				"  next: job 12 is running and is charged until 16:00 at most\n",
+				"  also: job 13 on m3 is running and is charged until 17:00 at most: `tunctl cancel m3 13` ends it\n",
 				"  also: job 14 on narval is queued (you asked to end it, which is not done yet): `tunctl cancel narval 14` ends it\n",
 				"  the result of a submission is not known: its job may still appear, and is charged then; `tunctl jobs m3` lists it, `tunctl down nb --cancel` ends it\n",
 			} {
@@ -186,7 +201,7 @@ func TestOtherJobs(t *testing.T) {
 		}
 	}
 	alone := api.Session{Name: "nb", Host: "m3", State: api.SessionDown, Others: []api.Job{{ID: "13", State: api.JobRunning}}}
-	if got := SessionState(alone, now); got != "disconnected, job 13 on m3 is running and is charged" {
+	if got := SessionState(alone, now); got != "disconnected, job 13 on m3 is running and is charged while it runs" {
 		t.Errorf("in a menu: %q", got)
 	}
 }

@@ -72,7 +72,7 @@ func slip(typed, wanted string) (distance int, ok bool) {
 		return 0, false
 	}
 	if n >= 2 && n < m && strings.HasPrefix(wanted, typed) {
-		return 1, true
+		return 0, true
 	}
 	if strings.HasPrefix(typed, wanted+"_") {
 		return m, true

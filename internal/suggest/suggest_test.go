@@ -20,6 +20,7 @@ func TestNearestFindsWhatWasMeant(t *testing.T) {
 		{"another case", "Reach", keys, []string{"reach"}},
 		{"a hyphen for an underscore", "before-login", []string{"ssh", "before_login"}, []string{"before_login"}},
 		{"what it begins", "jup", []string{"rstudio", "jupyter", "jupyter-gpu"}, []string{"jupyter", "jupyter-gpu"}},
+		{"what it begins before a slip", "stat", []string{"start", "status"}, []string{"status", "start"}},
 		{"the nearest first", "jupiter", []string{"jupyter2", "jupyter"}, []string{"jupyter", "jupyter2"}},
 		{"equally near in their order", "nodb", []string{"nodc", "noda"}, []string{"nodc", "noda"}},
 		{"a part too many", "local_port", keys, []string{"local"}},

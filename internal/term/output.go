@@ -1,8 +1,10 @@
 package term
 
 import (
+	"cmp"
 	"io"
 	"os"
+	"strings"
 )
 
 // NewOutput returns a stream that calls failed when a write to it fails, such as on a full disk:
@@ -30,3 +32,62 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 func (o *output) WriteString(s string) (int, error) { return o.Write([]byte(s)) }
+
+// inLocale is a stream whose text has only characters that the locale has: with LC_ALL=C, a
+// terminal may show others as garbage.
+func inLocale(w io.Writer) io.Writer {
+	if !isASCIILocale() {
+		return w
+	}
+	if f, ok := w.(file); ok {
+		return asciiFile{f}
+	}
+	return asciiWriter{w}
+}
+
+// isASCIILocale reports whether the environment names a locale without UTF-8. Without any,
+// a terminal probably has it.
+func isASCIILocale() bool {
+	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return locale != "" && !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
+}
+
+// file is a stream that may be a terminal.
+type file interface {
+	io.ReadWriteCloser
+	Fd() uintptr
+}
+
+type asciiFile struct{ file }
+
+func (f asciiFile) Write(p []byte) (int, error) { return asciiWriter{f.file}.Write(p) }
+
+// Raw is the stream itself, for the output of another program.
+func Raw(w io.Writer) io.Writer {
+	switch w := w.(type) {
+	case asciiFile:
+		return Raw(w.file)
+	case asciiWriter:
+		return Raw(w.w)
+	}
+	return w
+}
+
+// asciiWriter replaces the symbols of tunctl's texts. Other letters, as in names, stay as they
+// are.
+type asciiWriter struct{ w io.Writer }
+
+func (a asciiWriter) Write(p []byte) (int, error) {
+	if _, err := toASCII.WriteString(a.w, string(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// toASCII keeps the width of the text: lines are wrapped before they are written.
+var toASCII = strings.NewReplacer(
+	"✓", "+", "✗", "x", "…", ".", "•", "*", "·", "-", "→", ">", "▸", ">", "›", ">", "—", "-", "–", "-", "↓", "v", "↑", "^",
+	"│", "|", "─", "-", "╭", "+", "╮", "+", "╰", "+", "╯", "+", "▏", "|", "▕", "|", "░", ".", "█", "#",
+	"▁", "_", "▂", "_", "▃", "_", "▄", "=", "▅", "=", "▆", "=", "▇", "#", "“", `"`, "”", `"`, "‘", "'", "’", "'",
+	"⠋", "*", "⠙", "*", "⠹", "*", "⠸", "*", "⠼", "*", "⠴", "*", "⠦", "*", "⠧", "*", "⠇", "*", "⠏", "*",
+)

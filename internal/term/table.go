@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 )
 
 // Layout is how text is laid out for where it is written to.
@@ -93,10 +94,7 @@ func (t *Table) Lines(l Layout) (header string, rows [][]string) {
 		t = t.without(name)
 	}
 	widths := t.widths(l.Width)
-	names := make([]Cell, len(t.Header))
-	for i, name := range t.Header {
-		names[i] = Cell{Text: name, Colour: Grey}
-	}
+	names := lists.Map(t.Header, func(name string) Cell { return Cell{Text: name, Colour: Grey} })
 	for _, r := range t.rows {
 		lines := []string{l.line(r.cells, widths)}
 		for _, note := range r.notes {

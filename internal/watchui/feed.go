@@ -18,6 +18,9 @@ import (
 // tick is how often the status is read without an event: minutes and bytes have none.
 const tick = time.Second
 
+// silentAfter is how long the agent may not answer before the screen says so.
+const silentAfter = 5 * time.Second
+
 // The messages to the model.
 type (
 	statusMsg struct {
@@ -38,6 +41,7 @@ type (
 		result result
 		err    error
 	}
+	tickMsg   time.Time
 	noticeMsg string
 	lostMsg   struct{} // the agent has stopped
 	endMsg    struct{ err error }

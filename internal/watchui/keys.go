@@ -67,7 +67,7 @@ var allKeys = []key.Binding{
 
 // hints are what the last line of a view says about keys.
 var hints = map[string]string{
-	"?": "help", "q": "quit", "o": "open", "u": "start", "d": "disconnect", "l": "log", "e": "extend", "c": "cancel",
+	"?": "help", "q": "quit", "o": "open", "u": "start", "d": "disconnect", "l": "log", "e": "extend", "c": "end job",
 	"L": "login", "y": "copy", "/": "filter", "Enter": "details", "Esc": "back", "G": "newest",
 }
 

@@ -96,9 +96,9 @@ func hostRow(h api.Host) row {
 func (r row) query() api.LogQuery {
 	switch {
 	case r.session != nil:
-		return api.LogQuery{Session: r.session.Name, Follow: true}
+		return api.LogQuery{Session: r.session.Name, Follow: true, Lines: true}
 	case r.job != nil:
-		return api.LogQuery{Host: r.host, Job: r.job.Ref(), Follow: true}
+		return api.LogQuery{Host: r.host, Job: r.job.Ref(), Follow: true, Lines: true}
 	}
 	return api.LogQuery{}
 }

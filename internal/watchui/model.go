@@ -22,7 +22,8 @@ type model struct {
 	options Options
 	do      effects
 	screen
-	now time.Time
+	now   time.Time // of the status
+	clock time.Time // goes on though the agent does not answer
 
 	status api.Status
 	lost   bool // the agent has stopped, and the status is its last
@@ -75,7 +76,9 @@ func newModel(o Options, do effects, colours bool, now time.Time) model {
 }
 
 // Init implements tea.Model.
-func (m model) Init() tea.Cmd { return nil }
+func (m model) Init() tea.Cmd { return nextTick() }
+
+func nextTick() tea.Cmd { return tea.Tick(tick, func(now time.Time) tea.Msg { return tickMsg(now) }) }
 
 // Update implements tea.Model.
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -92,6 +95,8 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.mayRetry(m.now) {
 			m.openStream(m.open)
 		}
+	case tickMsg:
+		m.clock, cmd = time.Time(msg), nextTick()
 	case jobsMsg:
 		m.jobs = msg
 	case usageMsg:

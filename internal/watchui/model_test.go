@@ -88,6 +88,19 @@ func (b *bench) shows(words ...string) {
 	}
 }
 
+func TestModelTellsASilentAgent(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.send(tickMsg(noon.Add(silentAfter - time.Second)))
+	if strings.Contains(b.screen(), "not answered") {
+		t.Errorf("at once:\n%s", b.screen())
+	}
+	b.send(tickMsg(noon.Add(silentAfter))).shows("the agent has not answered since 12:00:00")
+	b.send(statusMsg{three(), noon.Add(silentAfter)})
+	if strings.Contains(b.screen(), "not answered") || b.command != nil {
+		t.Errorf("after an answer:\n%s", b.screen())
+	}
+}
+
 // three are sessions in three states, on two hosts.
 func three() api.Status {
 	return api.Status{
@@ -134,7 +147,7 @@ var screens = []struct {
 	{"log", func(b *bench) {
 		b.press("l")
 		for i := range 80 {
-			b.send(logMsg{b.model.open, api.LogChunk{Text: fmt.Sprintf("epoch %d: loss %d of a line that is longer than a narrow terminal is wide\n", i, 100-i)}})
+			b.send(logMsg{b.model.open, logged(fmt.Sprintf("epoch %d: loss %d of a line that is longer than a narrow terminal is wide", i, 100-i))})
 		}
 	}},
 	{"a question", func(b *bench) { b.press("e2h") }},
@@ -295,7 +308,7 @@ func TestCancelWithoutSession(t *testing.T) {
 		t.Errorf("did %+v, want %+v", b.tasks, want)
 	}
 	b.press("l")
-	if got := b.streams[len(b.streams)-1].log; got != (api.LogQuery{Host: "narval", Job: "4715", Follow: true}) {
+	if got := b.streams[len(b.streams)-1].log; got != (api.LogQuery{Host: "narval", Job: "4715", Follow: true, Lines: true}) {
 		t.Errorf("the log of %+v", got)
 	}
 }
@@ -346,15 +359,15 @@ func TestCursorScrolls(t *testing.T) {
 func TestStreams(t *testing.T) {
 	b := newBench(t, Options{Status: three()})
 	b.press("2", "3", "4", "1", "l", "1", "j", "5", "esc")
-	jupyter, train := stream{log: api.LogQuery{Session: "jupyter", Follow: true}}, stream{log: api.LogQuery{Session: "train", Follow: true}}
+	jupyter, train := stream{log: api.LogQuery{Session: "jupyter", Follow: true, Lines: true}}, stream{log: api.LogQuery{Session: "train", Follow: true, Lines: true}}
 	if want := []stream{{usage: true}, {}, jupyter, {}, train, {}}; !reflect.DeepEqual(b.streams, want) {
 		t.Errorf("%+v\nwant %+v", b.streams, want)
 	}
 	if want := [][]string{{"narval", "rorqual"}}; !reflect.DeepEqual(b.asked, want) {
 		t.Errorf("jobs of %v, want %v", b.asked, want)
 	}
-	b.send(logMsg{jupyter, api.LogChunk{Text: "late"}}, usageMsg{Session: "jupyter", Time: noon})
-	if len(b.model.usage) > 0 || b.model.log.rest != "" {
+	b.send(logMsg{jupyter, logged("late")}, usageMsg{Session: "jupyter", Time: noon})
+	if len(b.model.usage) > 0 || len(b.model.log.lines) > 0 {
 		t.Error("what came late was kept")
 	}
 }
@@ -375,13 +388,13 @@ func TestJobsAreReadAgain(t *testing.T) {
 func TestStreamsRetry(t *testing.T) {
 	failed := errors.New("not connected")
 	b := newBench(t, Options{Status: three()})
-	b.press("l").send(logMsg{b.model.open, api.LogChunk{Text: "epoch 1\n"}}, endedMsg{b.model.open, failed})
+	b.press("l").send(logMsg{b.model.open, logged("epoch 1")}, endedMsg{b.model.open, failed})
 	b.shows("epoch 1", "✗ not connected")
 	b.send(statusMsg{three(), noon.Add(time.Second)}, statusMsg{three(), noon.Add(6 * time.Second)}, statusMsg{three(), noon.Add(7 * time.Second)})
 	if len(b.streams) != 2 {
 		t.Errorf("opened %d times, want 2", len(b.streams))
 	}
-	b.send(logMsg{b.model.open, api.LogChunk{Text: "epoch 1\n"}})
+	b.send(logMsg{b.model.open, logged("epoch 1")})
 	if strings.Count(b.screen(), "epoch 1") != 1 {
 		t.Errorf("not once:\n%s", b.screen())
 	}
@@ -390,6 +403,18 @@ func TestStreamsRetry(t *testing.T) {
 	b.send(statusMsg{three(), noon.Add(time.Minute)})
 	if len(b.streams) != 1 {
 		t.Error("the scheduler was asked for the log's path without a key")
+	}
+}
+
+func TestStreamsAgain(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("l").send(logMsg{b.model.open, logged("epoch 1")}, endedMsg{b.model.open, nil}, statusMsg{three(), noon.Add(time.Minute)})
+	if len(b.streams) != 2 {
+		t.Error("the log is not followed after the agent was away")
+	}
+	b.send(logMsg{b.model.open, api.LogChunk{Ended: "job 206 finished"}}, endedMsg{b.model.open, nil}, statusMsg{three(), noon.Add(2 * time.Minute)})
+	if b.shows("job 206 finished: the log is complete"); len(b.streams) != 2 {
+		t.Error("a log that is complete is read again")
 	}
 }
 
@@ -426,7 +451,7 @@ func TestPageOfALog(t *testing.T) {
 	b.press("l")
 	add := func(n int) {
 		for i := range n {
-			b.send(logMsg{b.model.open, api.LogChunk{Text: fmt.Sprintf("line %d.\n", i)}})
+			b.send(logMsg{b.model.open, logged(fmt.Sprintf("line %d.", i))})
 		}
 	}
 	add(100)
@@ -494,11 +519,6 @@ func TestScreensOfHostileText(t *testing.T) {
 	check(b.press("2").send(jobsMsg{{Host: bad, Job: *job}}).screenName("jobs"))
 	check(b.press("4").screenName("hosts"))
 	b.press("1l")
-	for _, part := range []string{bad, "\n", "split \x1b", "]0;owned", "\x07 sequence", bad + "\n", bad} {
-		b.send(logMsg{b.model.open, api.LogChunk{Text: part}})
-	}
-	check("a log")
-	b.shows("split  sequence")
 	check(b.send(logMsg{b.model.open, api.LogChunk{Path: bad, Restarted: true}}).screenName("a log that starts again"))
 	check(b.send(endedMsg{b.model.open, errors.New(bad)}).screenName("the end of a log"))
 	b.press("/")

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"tunctl/internal/api"
 	"tunctl/internal/lists"
 	"tunctl/internal/term"
 )
@@ -72,11 +73,11 @@ func (m *model) page() page {
 	case detailsOverlay:
 		var text strings.Builder // with colours, and nothing else that a terminal obeys
 		if chosen := m.target(); chosen.key != "" {
-			_, _ = term.NewSanitizer(&text).Write([]byte(chosen.details(m.layout(0), m.now)))
+			_, _ = api.NewSanitizer(&text).Write([]byte(chosen.details(m.layout(0), m.now)))
 		}
 		p.lines = strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
 	default:
-		p.lines = m.logLines(m.filter)
+		p.lines = m.logLines(m.filter, m.paint)
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 const (
@@ -39,19 +40,20 @@ func (r *received) addUsage(u api.Usage) {
 // mayRetry reports whether a stream that failed is to be opened once more. That of a job's log would
 // ask a scheduler.
 func (r *received) mayRetry(now time.Time) bool {
-	return r.err != nil && r.open.log.Job == "" && now.Sub(r.endedAt) >= retryAfter
+	failed := r.err != nil || r.ended && !r.open.usage && r.log.over == "" // the agent has stopped
+	return failed && r.open.log.Job == "" && now.Sub(r.endedAt) >= retryAfter
 }
 
 // logLines are the lines of the log that contain the filter's text, or why there are none.
-func (r *received) logLines(filter string) []string {
-	lines := r.log.all(filter)
+func (r *received) logLines(filter string, paint func(colour, text string) string) []string {
+	lines := r.log.all(filter, paint)
 	switch {
 	case r.open == (stream{}):
 		return []string{"", "  choose a session or a job first: 1 or 2 lists them, l shows its log"}
 	case r.err != nil:
 		return append(append(lines[:len(lines):len(lines)], ""), strings.Split("✗ "+api.Sanitize(errorText(r.err)), "\n")...)
-	case r.ended:
-		return append(lines[:len(lines):len(lines)], "— the end of the log —")
+	case r.log.over != "":
+		return append(lines[:len(lines):len(lines)], "— "+api.Sanitize(r.log.over)+": the log is complete —")
 	case len(lines) == 0 && filter != "":
 		return []string{"", "  no line contains " + filter}
 	case len(lines) == 0:
@@ -60,75 +62,59 @@ func (r *received) logLines(filter string) []string {
 	return lines
 }
 
-const (
-	mostLogLines = 2000     // of a log are kept
-	longestLine  = 16 << 10 // bytes; a longer one is broken
-)
+// mostLogLines are kept of a log.
+const mostLogLines = 2000
 
-// logTail is the end of a log, as lines that are safe to show.
+// logTail is the end of a log.
 type logTail struct {
-	lines   []string
+	lines   []api.LogLine
 	dropped int    // lines before them
-	rest    string // the last line so far, as the job wrote it
+	open    bool   // the last line has not ended
+	over    string // how the job ended
 }
 
 // first is the number of the first line that is shown.
 func (l *logTail) first() int { return l.dropped + max(0, len(l.lines)-mostLogLines) }
 
-// add adds what the job wrote next. Whole lines are sanitized, since an escape sequence may
-// be split over two chunks.
+// add adds what the job wrote next.
 func (l *logTail) add(c api.LogChunk) {
+	l.over = c.Ended
 	if c.Restarted {
-		l.append("— " + api.Sanitize(c.Path) + " was started again —")
-		l.rest = ""
+		l.open = false
+		c.Lines = append([]api.LogLine{{{Text: "— " + api.Sanitize(c.Path) + " was started again —"}}}, c.Lines...)
 	}
-	text := l.rest + string(c.Bytes())
-	for {
-		line, rest, whole := strings.Cut(text, "\n")
-		if !whole {
-			break
-		}
-		l.append(shownLine(line))
-		text = rest
+	if len(c.Lines) == 0 {
+		return
 	}
-	for len(text) > longestLine {
-		l.append(shownLine(text[:longestLine]))
-		text = text[longestLine:]
+	if l.open {
+		l.lines = l.lines[:len(l.lines)-1]
 	}
-	l.rest = text
-}
-
-func (l *logTail) append(line string) {
-	l.lines = append(l.lines, line)
+	l.lines, l.open = append(l.lines, c.Lines...), c.Open
 	if len(l.lines) > 2*mostLogLines { // copied rarely, and so that the model's copies stay apart
 		l.dropped += len(l.lines) - mostLogLines
 		l.lines = slices.Clone(l.lines[len(l.lines)-mostLogLines:])
 	}
 }
 
-// all are the lines with the unfinished last one, those that contain the filter.
-func (l *logTail) all(filter string) []string {
-	lines := l.lines[max(0, len(l.lines)-mostLogLines):]
-	if l.rest != "" {
-		lines = append(lines[:len(lines):len(lines)], shownLine(l.rest))
-	}
-	if filter == "" {
-		return lines
-	}
+// spanColours are the colours of a style's words.
+var spanColours = map[string]string{"red": term.Red, "green": term.Green, "yellow": term.Yellow, "bold": term.Bold}
+
+// all are the lines that contain the filter, painted.
+func (l *logTail) all(filter string, paint func(colour, text string) string) []string {
 	var found []string
-	for _, line := range lines {
-		if contains(line, filter) {
-			found = append(found, line)
+	for _, line := range l.lines[max(0, len(l.lines)-mostLogLines):] {
+		var plain, painted strings.Builder
+		for _, span := range line {
+			text, colour := strings.ReplaceAll(span.Text, "\t", "    "), ""
+			for word := range strings.FieldsSeq(span.Style) {
+				colour += spanColours[word]
+			}
+			plain.WriteString(text)
+			painted.WriteString(paint(colour, text))
+		}
+		if contains(plain.String(), filter) {
+			found = append(found, painted.String())
 		}
 	}
 	return found
-}
-
-// shownLine is what a terminal would show of a line, without what it would obey: of a
-// progress bar, the text after the last carriage return.
-func shownLine(line string) string {
-	line = strings.TrimRight(line, "\r")
-	line = line[strings.LastIndexByte(line, '\r')+1:]
-	line = strings.ReplaceAll(api.Sanitize(line), "\t", "    ")
-	return strings.ReplaceAll(line, "\n", " ")
 }

@@ -1,48 +1,38 @@
 package watchui
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
-func TestLogTail(t *testing.T) {
-	for name, tt := range map[string]struct {
-		chunks []string
-		want   []string
-	}{
-		"lines":                  {[]string{"one\ntwo\n"}, []string{"one", "two"}},
-		"an unfinished line":     {[]string{"one\ntw", "o"}, []string{"one", "two"}},
-		"an empty line":          {[]string{"one\n\ntwo\n"}, []string{"one", "", "two"}},
-		"a progress bar":         {[]string{" 10%\r 20%", "\r 30%\r\n"}, []string{" 30%"}},
-		"line ends of Windows":   {[]string{"one\r\ntwo\r\n"}, []string{"one", "two"}},
-		"a tab":                  {[]string{"a\tb\n"}, []string{"a    b"}},
-		"a colour":               {[]string{"\x1b[31mred\x1b[0m\n"}, []string{"red"}},
-		"a sequence in two":      {[]string{"a\x1b[3", "1mb\n"}, []string{"ab"}},
-		"bytes that are no text": {[]string{"a\xffb\n"}, []string{"a?b"}},
-	} {
-		var l logTail
-		for _, c := range tt.chunks {
-			var chunk api.LogChunk
-			chunk.SetBytes([]byte(c))
-			l.add(chunk)
-		}
-		if got := l.all(""); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
+// logged are lines of a log as the agent sends them.
+func logged(texts ...string) (c api.LogChunk) {
+	for _, text := range texts {
+		c.Lines = append(c.Lines, api.LogLine{{Text: text}})
 	}
+	return c
 }
 
-func TestLogTailLimit(t *testing.T) {
+func TestLogTail(t *testing.T) {
 	var l logTail
-	for i := range 10 * mostLogLines {
-		l.add(api.LogChunk{Text: fmt.Sprintf("line %d\n", i)})
+	open := logged("one", "tw")
+	open.Open = true
+	l.add(open)
+	l.add(api.LogChunk{})
+	l.add(api.LogChunk{Lines: []api.LogLine{{{Text: "two\t"}, {Text: "red", Style: "bold red"}}, {}}})
+	if got, want := l.all("", term.Layout{}.Paint), []string{"one", "two    red", ""}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
-	l.add(api.LogChunk{Text: strings.Repeat("x", 100*longestLine)})
-	if lines := l.all(""); len(lines) > mostLogLines+1 || len(l.lines) > 2*mostLogLines || len(l.rest) > longestLine {
-		t.Errorf("%d lines are shown, %d kept, and %d bytes", len(lines), len(l.lines), len(l.rest))
+	if got, want := l.all("    red", term.Layout{Colours: true}.Paint), []string{"two    \x1b[1m\x1b[31mred\x1b[0m"}; !slices.Equal(got, want) {
+		t.Errorf("in colours %q, want %q", got, want)
+	}
+	for range 10 * mostLogLines {
+		l.add(logged("more"))
+	}
+	if lines := l.all("", term.Layout{}.Paint); len(lines) != mostLogLines || len(l.lines) > 2*mostLogLines {
+		t.Errorf("%d lines are shown, %d kept", len(lines), len(l.lines))
 	}
 }

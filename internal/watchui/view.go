@@ -96,6 +96,8 @@ func (m *model) foot() []string {
 		text = m.asking.text + m.asking.typed
 	case m.lost:
 		text, colour = AgentLost, term.Yellow
+	case m.clock.Sub(m.now) >= silentAfter:
+		text, colour = "the agent has not answered since "+m.now.Format("15:04:05")+"; jobs keep running, and `tunctl doctor` says more", term.Yellow
 	case m.message == "":
 		text, colour = m.stateText()
 	case m.failed:

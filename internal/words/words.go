@@ -31,6 +31,19 @@ func Session(s api.Session, now time.Time) string {
 	return string(s.State)
 }
 
+// Charged says until when a running job is charged.
+func Charged(j api.Job, now time.Time) string {
+	if j.End.After(now) {
+		return "charged until " + api.ClockText(j.End, now) + " at most"
+	}
+	return "charged while it runs"
+}
+
+// IsCharged reports whether a session is down while its job runs.
+func IsCharged(s api.Session, now time.Time) bool {
+	return s.State == api.SessionDown && s.MayHaveLiveJob(now) && s.Job.State == api.JobRunning
+}
+
 // Host is the state of a host. One that does not respond is not said to be connected.
 func Host(h api.Host) string {
 	switch {
@@ -60,8 +73,44 @@ func Job(state api.JobState) string { return cmp.Or(Jobs[state], string(state)) 
 // heldFor is how long the end of an interruption is worth a line.
 const heldFor = time.Hour
 
-// Held says what waits inside a job for a connection, or how that ended, and what was lost before that.
-func Held(h *api.Held, now time.Time) (lines []string) {
+// Inside says what waits inside the job of a session, or how that ended, and what became of its cells.
+func Inside(s api.Session, now time.Time) []string {
+	lines := held(s.Held, now)
+	if text := Cells(s.Name, s.Cells); text != "" {
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// Cells says what became of the cells of a session whose page is closed, and where their output is; "": there are none.
+func Cells(session string, c api.Cells) string {
+	text := CellCounts(c)
+	if text != "" {
+		text += ": `tunctl output " + session + "`"
+		if c.Trouble != "" {
+			text += "; it cannot be saved in ~/.tunctl/output on the cluster: " + c.Trouble
+		}
+	}
+	return text
+}
+
+// CellCounts says what became of cells whose page is closed; "": there are none.
+func CellCounts(c api.Cells) string {
+	var parts []string
+	if c.Finished > 0 {
+		parts = append(parts, Count(c.Finished, "cell")+" finished while the page was closed")
+	}
+	if running := c.Running - c.Waiting; running > 0 {
+		parts = append(parts, Count(running, "cell")+" running without the page")
+	}
+	if c.Waiting > 0 {
+		parts = append(parts, Count(c.Waiting, "cell")+" waiting for input, and the page is closed")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// held says what waits inside a job for a connection, or how that ended, and what was lost before that.
+func held(h *api.Held, now time.Time) (lines []string) {
 	for ; h != nil; h = h.Earlier {
 		if !h.IsOver() {
 			lines = append(lines, heldText(h))

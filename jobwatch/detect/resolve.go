@@ -3,6 +3,7 @@ package detect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,10 +96,7 @@ func (e *evidence) dropCommand(all []*candidate) []*candidate {
 
 // apps are those that some statement is about.
 func (e *evidence) apps() []string {
-	var apps []string
-	for app := range e.servers {
-		apps = append(apps, app)
-	}
+	apps := slices.Collect(maps.Keys(e.servers))
 	for _, h := range e.hints {
 		apps = append(apps, e.appOfHint(h))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
@@ -32,7 +33,7 @@ func (g scheduler) ended(ctx context.Context, sh *remote.Shell, id string) (api.
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, ok := sched.Pick(g, sched.JobsFrom(accounts, account.job), id)
+	job, ok := sched.Pick(g, lists.Map(accounts, account.job), id)
 	if !ok {
 		return api.Job{}, sched.ErrNoJob
 	}
@@ -45,7 +46,7 @@ func (g scheduler) History(ctx context.Context, sh *remote.Shell) ([]api.Job, er
 	if errors.Is(err, sched.ErrNoJob) {
 		return nil, nil
 	}
-	return sched.JobsFrom(accounts, account.job), err
+	return lists.Map(accounts, account.job), err
 }
 
 // qacct reads the accounting, always all of it. Where that is not readable for people, how jobs

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
@@ -112,7 +113,7 @@ func (g scheduler) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error
 	}
 	g.cache.described, g.cache.at = true, time.Now() // the second answer may have taken long
 	g.cache.undescribed = max(0, len(unknown)-maxDescribed)
-	return sched.JobsFrom(g.cache.rows, g.job), nil
+	return lists.Map(g.cache.rows, g.job), nil
 }
 
 // describe queries the records of the last of these jobs.
@@ -336,7 +337,7 @@ func (g scheduler) job(r row) api.Job {
 
 // withLogs are the jobs of rows, with their files.
 func (g scheduler) withLogs(ctx context.Context, sh *remote.Shell, rows []row) []api.Job {
-	return sched.JobsFrom(rows, func(r row) api.Job {
+	return lists.Map(rows, func(r row) api.Job {
 		job := g.job(r)
 		g.setLog(ctx, sh, &job, r)
 		return job

@@ -256,30 +256,6 @@ func readExisting(ctx context.Context, sh *remote.Shell, a fileRequest) (fileCon
 	return file, err
 }
 
-// Awaited is a file that a job will write: a path as in FollowOptions, and when the job was
-// submitted.
-type Awaited struct {
-	Path      string
-	NewerThan time.Time
-}
-
-// Exist reports, for each of the files, whether it exists. It runs one command.
-func Exist(ctx context.Context, sh *remote.Shell, files []Awaited) ([]bool, error) {
-	requests := make([]fileRequest, len(files))
-	for i, f := range files {
-		requests[i] = fileRequest{pattern: f.Path, newer: f.NewerThan}
-	}
-	contents, err := readFiles(ctx, sh, requests)
-	if err != nil {
-		return nil, err
-	}
-	exist := make([]bool, len(contents))
-	for i, c := range contents {
-		exist[i] = c.found
-	}
-	return exist, nil
-}
-
 // searchPattern matches lines that may contain a server's address.
 const searchPattern = `https?://|[Ll]isten|[Rr]unning on|[Ss]erving|-L +[^ ]*[0-9]+:[^ ]+:[0-9]+`
 

@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
@@ -85,7 +86,7 @@ func TestEveryPBSCaptureIsReadAsItsNameSays(t *testing.T) {
 
 // captured reads the jobs of a capture. Valid JSON answers are converted to the text that
 // our query gets.
-func captured(c jobtest.Capture) []api.Job { return sched.JobsFrom(capturedRecords(c), record.job) }
+func captured(c jobtest.Capture) []api.Job { return lists.Map(capturedRecords(c), record.job) }
 
 func capturedRecords(c jobtest.Capture) []record {
 	out := string(c.Result.Stdout)

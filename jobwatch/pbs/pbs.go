@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
@@ -111,7 +112,7 @@ func (p scheduler) Details(ctx context.Context, sh *remote.Shell, ids []string) 
 	})
 	records = p.withoutArrays(records, ids)
 	p.keepUsage(records)
-	jobs := sched.JobsFrom(records, record.job)
+	jobs := lists.Map(records, record.job)
 	for i := range jobs {
 		p.setLog(ctx, sh, &jobs[i], records[i])
 	}

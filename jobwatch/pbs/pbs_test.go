@@ -10,6 +10,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
@@ -62,7 +63,7 @@ line2,B=x
 
 `
 
-func parseQstat(out string) []api.Job { return sched.JobsFrom(splitQstat(out), record.job) }
+func parseQstat(out string) []api.Job { return lists.Map(splitQstat(out), record.job) }
 
 func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	jobs := parseQstat(qstatRunning)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/sched"
 )
 
@@ -36,7 +37,7 @@ var tableRule = regexp.MustCompile(`^-+(?: +-+)+\s*$`)
 // parseTable reads the table of qstat -u, which lists all jobs over one connection; qstat -f
 // makes one for each. The columns depend on version and options, so the headings are read.
 func parseTable(out string, now time.Time) []api.Job {
-	return sched.JobsFrom(splitTable(out), func(row qstatRow) api.Job { return row.job(now) })
+	return lists.Map(splitTable(out), func(row qstatRow) api.Job { return row.job(now) })
 }
 
 func splitTable(out string) []qstatRow {

@@ -2,12 +2,17 @@ package sched
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
+	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/remote"
 )
 
 // Pick returns the job with that id; of an array's tasks the first that runs, else the
@@ -77,20 +82,105 @@ func AsTask(job api.Job, id, separator string) api.Job {
 	return job
 }
 
-// JobsFrom are the jobs in what a scheduler prints.
-func JobsFrom[R any](records []R, job func(R) api.Job) []api.Job {
-	jobs := make([]api.Job, len(records))
-	for i, r := range records {
-		jobs[i] = job(r)
-	}
-	return jobs
-}
-
 // PickRecord is Pick, and returns the record of the job too.
 func PickRecord[R any](s Scheduler, records []R, jobOf func(R) api.Job, id string) (job api.Job, r R, ok bool) {
-	jobs := JobsFrom(records, jobOf)
+	jobs := lists.Map(records, jobOf)
 	if job, ok = Pick(s, jobs, id); ok {
 		r = records[slices.IndexFunc(jobs, func(j api.Job) bool { return j.ID == job.ID })]
 	}
 	return job, r, ok
+}
+
+// TagFolder is the folder of one submission, as a word of sh.
+func TagFolder(sh *remote.Shell, tag string) string { return sh.Folder() + "/" + posixsh.Quote(tag) }
+
+// SubmitOutput is what the submit command of a tag printed; empty if it printed nothing yet.
+func SubmitOutput(ctx context.Context, sh *remote.Shell, tag string) (remote.Result, error) {
+	res, err := sh.InFolder(ctx, "cat "+TagFolder(sh, tag)+"/tunctl.out 2>/dev/null\n:")
+	return remote.Result{Stdout: res.Stdout}, err
+}
+
+// HasTag reports whether job was submitted from the folder of tag.
+func HasTag(job api.Job, tag string) bool {
+	return strings.Contains(job.Script, "/"+remote.FolderName+"/"+tag+"/")
+}
+
+// WithTag returns the job that was submitted from the folder of tag.
+func WithTag(jobs []api.Job, tag string) (api.Job, error) {
+	for _, job := range jobs {
+		if HasTag(job, tag) {
+			return job, nil
+		}
+	}
+	return api.Job{}, ErrNoJob
+}
+
+// OwnPrefix begins the names of our own files in a tag's folder.
+const OwnPrefix = "tunctl."
+
+// ValidTag matches the tags of submissions.
+var ValidTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// SeveralNodes is a list of nodes, "" if it has but one.
+func SeveralNodes(list string) string {
+	list = strings.TrimSpace(list)
+	if strings.ContainsAny(list, ",[") {
+		return list
+	}
+	return ""
+}
+
+// ExpandNodes expands Slurm's notation for nodes, to at most that many: cn[01-02,07],gpu[1-2]n[0-1],login.
+func ExpandNodes(list string, most int) []string {
+	names := []string{""}
+	var all []string
+	for list != "" && len(all)+len(names) <= most {
+		switch list[0] {
+		case ',':
+			all, names, list = append(all, names...), []string{""}, list[1:]
+		case '[':
+			inside, rest, _ := strings.Cut(list[1:], "]")
+			names, list = product(names, expandRanges(inside, most), most), rest
+		default:
+			end := strings.IndexAny(list, ",[")
+			if end < 0 {
+				end = len(list)
+			}
+			names, list = product(names, []string{list[:end]}, most), list[end:]
+		}
+	}
+	all = append(all, names...)
+	return all[:min(len(all), most)]
+}
+
+// product appends each end to each name.
+func product(names, ends []string, most int) []string {
+	var list []string
+	for _, name := range names {
+		for _, end := range ends {
+			if len(list) == most {
+				return list
+			}
+			list = append(list, name+end)
+		}
+	}
+	return list
+}
+
+// expandRanges expands 01-03,07; the numbers are as wide as the first is written.
+func expandRanges(text string, most int) []string {
+	var list []string
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if !isRange || err1 != nil || err2 != nil {
+			list = append(list, part)
+			continue
+		}
+		for i := from; i <= to && len(list) < most; i++ {
+			list = append(list, fmt.Sprintf("%0*d", len(first), i))
+		}
+	}
+	return list
 }

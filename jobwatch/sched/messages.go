@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/remote"
 )
 
@@ -142,11 +143,7 @@ var siteRefusals = RefusalHints([][2]string{
 
 // RefusalHints makes hints of rows: a pattern of a refusal, without case, and what to do.
 func RefusalHints(rows [][2]string) []RefusalHint {
-	list := make([]RefusalHint, len(rows))
-	for i, row := range rows {
-		list[i] = RefusalHint{LazyPattern(`(?i)` + row[0]), row[1]}
-	}
-	return list
+	return lists.Map(rows, func(row [2]string) RefusalHint { return RefusalHint{LazyPattern(`(?i)` + row[0]), row[1]} })
 }
 
 // Hints and patterns of several schedulers.

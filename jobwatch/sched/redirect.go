@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 )
@@ -25,11 +26,7 @@ func ReadRedirections(ctx context.Context, sh *remote.Shell, paths []string) (sc
 	if len(paths) == 0 {
 		return "", "", nil
 	}
-	quoted := make([]string, len(paths))
-	for i, p := range paths {
-		quoted[i] = posixsh.QuotePath(p)
-	}
-	res, err := sh.Plain(ctx, "for f in "+strings.Join(quoted, " ")+`; do
+	res, err := sh.Plain(ctx, "for f in "+strings.Join(lists.Map(paths, posixsh.QuotePath), " ")+`; do
 	test -f "$f" || continue
 	printf '%s\n' "$f"
 	`+PrintRedirections+`

@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -97,33 +98,29 @@ func (p filePattern) value(letter string) string {
 	return value
 }
 
-// expand replaces %j and the like, also with a width as in %5j. The result is empty if a
-// value is not known.
+// placeholder matches %j and the like, also with a width as in %5j.
+var placeholder = regexp.MustCompile(`%(?:%|([0-9]*)(.?))`)
+
+// expand replaces the placeholders. The result is empty if a value is not known.
 func (p filePattern) expand(pattern string) string {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(pattern, "%")
-		b.WriteString(before)
-		if !found {
-			return b.String()
+	known := true
+	file := placeholder.ReplaceAllStringFunc(pattern, func(found string) string {
+		if found == "%%" {
+			return "%"
 		}
-		if rest, found = strings.CutPrefix(rest, "%"); found {
-			b.WriteByte('%')
-			pattern = rest
-			continue
-		}
-		name := strings.TrimLeft(rest, "0123456789")
-		if name == "" || p.value(name[:1]) == "" {
-			return ""
-		}
-		text := p.value(name[:1])
-		width, _ := strconv.Atoi(rest[:len(rest)-len(name)])
+		m := placeholder.FindStringSubmatch(found)
+		text := p.value(m[2])
+		known = known && m[2] != "" && text != ""
+		width, _ := strconv.Atoi(m[1])
 		if n, err := strconv.Atoi(text); err == nil && width > 0 {
 			text = fmt.Sprintf("%0*d", min(width, 10), n)
 		}
-		b.WriteString(text)
-		pattern = name[1:]
+		return text
+	})
+	if !known {
+		return ""
 	}
+	return file
 }
 
 // taskID is the id as people write it: 54, 54_1, or 54_[2-5%2] for the tasks of an array that

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -371,10 +372,165 @@ func (s scheduler) AddClusters(args []string) (added bool) {
 // otherClusters are the clusters, besides the host's own, that jobs were sent to.
 func (s scheduler) otherClusters() []string {
 	var names []string
-	s.clusters.Range(func(name, _ any) bool {
+	for name := range s.clusters.Range {
 		names = append(names, name.(string))
-		return true
-	})
+	}
 	slices.Sort(names)
 	return names
+}
+
+// testScript passes the job's script to sbatch --test-only. Where a wrapper drops that option, the job
+// is submitted. Should its id come back, in either form of sbatch's answer, it is cancelled at once,
+// also if the connection is lost meanwhile: without a reader, a write ends a process by SIGPIPE, which
+// must not happen between the submission and its end. A file in our folder then has the line about it:
+// the next test finds it there, and tests nothing, so that a lost answer is told later.
+//
+// Clusters may share a home, so the file has the name of the login nodes, without the number of
+// this one.
+const testScript = `tunctl_file=@FILE@.$(uname -n | tr -d 0-9)
+if test -O "$tunctl_file" && test -s "$tunctl_file"; then cat "$tunctl_file"; exit; fi
+trap '' HUP PIPE
+cd @WORKDIR@ || exit
+set -- @ARGS@
+out=$( (trap - PIPE; @PRINT@) | limit sbatch --test-only --parsable "$@"); status=$?
+set -- "$({
+	printf '%s\n' "$out" | sed -n 's/^\([0-9][0-9]*\)\(;.*\)\{0,1\}$/\1\2/p'
+	printf '%s\n' "$out" | sed -n 's/^Submitted batch job \([0-9][0-9]*\) on cluster \([^ ]*\).*$/\1;\2/p; s/^Submitted batch job \([0-9][0-9]*\).*$/\1/p'
+} | tail -n 1)"
+if test -n "$1"; then
+	case $1 in *\;*) limit scancel -M "${1#*;}" "${1%%;*}" ;; *) limit scancel "$1" ;; esac
+	set -- "@MARK@ $1 $?"
+	(umask 077; mkdir -p "${tunctl_file%/*}"; test -O "${tunctl_file%/*}" && printf '%s\n' "$1" >"$tunctl_file")
+	printf '\n%s\n' "$1"
+fi
+printf '%s\n' "$out"
+exit $status`
+
+// submittedMark begins the line about a job that a test submitted, and the name of the file that
+// has it.
+const submittedMark = "tunctl.submitted"
+
+var (
+	submittedLine = regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(submittedMark) + ` (\d[\w.;-]*) (\d+)$`)
+	// startsAt is what sbatch --test-only writes to standard error.
+	startsAt = regexp.MustCompile(`(?m)^(?:\S+: )?Job \d+ to start at (\S+)`)
+)
+
+// TestStart has sbatch test the job.
+func (scheduler) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial) (sched.Start, error) {
+	res, err := sh.Login(ctx, prelude+strings.NewReplacer(
+		"@FILE@", sh.Folder()+"/"+submittedMark,
+		"@WORKDIR@", posixsh.QuotePath(cmp.Or(t.Workdir, "~")),
+		"@ARGS@", posixsh.Join(t.Args),
+		"@PRINT@", t.PrintScript,
+		"@MARK@", submittedMark,
+	).Replace(testScript))
+	if err != nil {
+		return sched.Start{}, err
+	}
+	if m := submittedLine.FindSubmatch(res.Stdout); m != nil {
+		return sched.Start{Submitted: string(m[1]), Cancelled: string(m[2]) == "0"}, nil
+	}
+	if res.Exit != 0 {
+		if err := problem("sbatch", res); errors.Is(err, remote.ErrNoAnswer) {
+			return sched.Start{}, err
+		}
+		return sched.Start{}, sched.RefusalError(res, refusals)
+	}
+	m := startsAt.FindSubmatch(res.Stderr)
+	if m == nil {
+		return sched.Start{Words: fmt.Sprintf("sbatch --test-only does not tell: %q", sched.LastErrorLine(res))}, nil
+	}
+	return sched.Start{At: sched.ParseTime(string(m[1]))}, nil
+}
+
+// Processes queries the daemon of each node for the processes of the job's steps.
+func (scheduler) Processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error) {
+	id, cluster := sched.SplitRef(ref)
+	res, err := query(ctx, sh, "sstat", setJobID(id, cluster)+`limit sstat -a -i -n -P -j "$id"`)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for line := range strings.Lines(string(res.Stdout)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		for text := range strings.SplitSeq(f[len(f)-1], ",") {
+			if pid, err := strconv.Atoi(text); err == nil && len(f) == 3 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// setJobID sets id to the number of a job that may be the task of an array. Only the host's own
+// cluster is asked further.
+func setJobID(id, cluster string) string {
+	return requireOwnCluster(cluster) + "id=" + posixsh.Quote(id) + `
+case $id in *_*) id=$(limit squeue ` + onCluster(cluster) + `-h -j "$id" -O JobID:) || exit ;; esac
+`
+}
+
+// StepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
+// lines. The program would see an end of sattach's input, so that is kept open until sattach
+// was killed.
+func (scheduler) StepOutput(ctx context.Context, sh *remote.Shell, ref string) ([]byte, error) {
+	id, cluster := sched.SplitRef(ref)
+	res, err := query(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
+`+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
+for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
+	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
+	echo
+done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
+	if res.Exit == 127 {
+		return nil, sched.ErrNoSteps
+	}
+	return res.Stdout, err
+}
+
+const (
+	maxSteps    = 2       // how many of a job's steps are read, the newest ones
+	stepSeconds = 3       // for how long: earlier output arrives at once
+	stepBytes   = 1 << 18 // how much of their output is read
+)
+
+// Usage adds up the job's steps. Slurm counts only where it gathers accounting.
+func (scheduler) Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (sched.Usage, error) {
+	id, cluster := sched.SplitRef(ref)
+	script := setJobID(id, cluster)
+	if cpus == 0 {
+		script += `limit squeue ` + onCluster(cluster) + `-h -j "$id" -o 'cpus|%C'` + "\n"
+	}
+	res, err := query(ctx, sh, "sstat", script+`limit sstat -a -n -P -o NTasks,AveCPU,AveRSS -j "$id"`)
+	if err != nil {
+		return sched.Usage{}, err
+	}
+	u, ok := parseSstat(string(res.Stdout))
+	if !ok {
+		return sched.Usage{}, sched.ErrNoUsage
+	}
+	u.At = time.Now()
+	u.CPUs = cmp.Or(u.CPUs, cpus)
+	return u, nil
+}
+
+// parseSstat adds up lines of tasks, time of CPUs and memory per task.
+func parseSstat(out string) (u sched.Usage, ok bool) {
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) == 2 && f[0] == "cpus" {
+			u.CPUs, _ = strconv.Atoi(f[1])
+		}
+		if len(f) != 3 {
+			continue
+		}
+		tasks, err := strconv.Atoi(f[0])
+		if err != nil || tasks < 1 || f[1] == "" {
+			continue
+		}
+		ok = true
+		u.CPU += time.Duration(tasks) * parseDuration(f[1])
+		u.Memory += int64(tasks) * sched.ParseSize(f[2])
+	}
+	return u, ok
 }

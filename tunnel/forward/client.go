@@ -81,6 +81,7 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		<-c.preread.done
 		return
 	}
+	f.counters.failure.Store(nil)
 	local := c.preread.stop()
 	local.away = func() bool {
 		state := f.current()
@@ -246,6 +247,9 @@ func (c *clientConn) dial(ctx context.Context, state *targetState, dial func(ctx
 	}
 	if !errors.Is(err, api.ErrDown) && !state.replaced() && ctx.Err() == nil {
 		c.counters.refused.Add(1)
+		if c.address == "" { // else each client of the forward has its own target
+			c.counters.failed(err)
+		}
 		c.log.Info("the target cannot be reached", "address", address, "err", err)
 	}
 	return nil, err

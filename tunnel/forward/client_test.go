@@ -13,7 +13,7 @@ func TestWhoWaitsForATargetIsReportedAndAPersonIsToldFromAProgram(t *testing.T) 
 		person  bool
 	}{
 		"a browser that opens the page": {"GET /lab HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n", true},
-		"a waiting page":                {"HEAD /lab HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n" + waitPoll + ": 1\r\n\r\n", false},
+		"a waiting page":                {"GET /lab HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n" + waitPoll + ": 1\r\n\r\n", false},
 		"a page's own request":          {"GET /api/kernels HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n", false},
 		"a client that speaks no HTTP":  {"\x00\x01", false},
 	} {

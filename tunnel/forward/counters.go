@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,14 @@ type counters struct {
 	direct   atomic.Int64
 	lastUsed atomic.Int64 // Unix nanoseconds; 0 is never
 	rtt      atomic.Int64 // nanoseconds; 0 is not known
+
+	failure atomic.Pointer[failure] // of the last connection; nil: it reached the target
+}
+
+// failure is why a connection did not reach the target.
+type failure struct {
+	at  time.Time
+	err error
 }
 
 // connOpened counts a client's connection; closed counts its end.
@@ -50,7 +60,12 @@ func (c *counters) dialed(took time.Duration) {
 	c.rtt.Store(int64(took))
 }
 
-// fill sets the counters of a forward's status.
+// failed notes why a connection did not reach the target.
+func (c *counters) failed(err error) {
+	c.failure.Store(&failure{time.Now(), err})
+}
+
+// fill sets the counters of a forward's status, and an error if the last connection failed.
 func (c *counters) fill(f *api.Forward) {
 	f.Conns = c.conns.Load()
 	f.Total = c.total.Load()
@@ -60,6 +75,10 @@ func (c *counters) fill(f *api.Forward) {
 	f.Direct = c.direct.Load()
 	if at := c.lastUsed.Load(); at != 0 {
 		f.LastUsed = time.Unix(0, at)
+	}
+	if last := c.failure.Load(); last != nil && f.Error == "" {
+		why, _, _ := strings.Cut(last.err.Error(), "\n")
+		f.Error = fmt.Sprintf("the last connection, at %s, failed: %s", api.ClockText(last.at, time.Now()), why)
 	}
 	rtt := time.Duration(c.rtt.Load()).Round(100 * time.Microsecond)
 	f.RTTMs = float64(rtt) / float64(time.Millisecond)

@@ -135,7 +135,9 @@ type ListenOptions struct {
 	// Waiting, if set, is called repeatedly while a client or a waiting page waits for a
 	// target: with true if the user has just asked for a page.
 	Waiting func(person bool)
-	Log     *slog.Logger
+	// Dashboard, if set, is the address of a page to which waiting pages link; "" is none.
+	Dashboard func() string
+	Log       *slog.Logger
 }
 
 // Forward is a local listener whose connections go to a target through a host.
@@ -145,6 +147,7 @@ type Forward struct {
 	kind    api.ForwardKind
 	holdFor time.Duration
 	waiting func(person bool)
+	board   func() string
 	log     *slog.Logger
 	local   *localListener
 	shared  bool
@@ -197,6 +200,7 @@ func Listen(o ListenOptions) (*Forward, error) {
 func newForward(o ListenOptions, local *localListener) *Forward {
 	f := &Forward{
 		name:    o.Name,
+		board:   o.Dashboard,
 		kind:    cmp.Or(o.Kind, api.ForwardLocal),
 		holdFor: cmp.Or(o.HoldFor, 30*time.Second),
 		waiting: o.Waiting,
@@ -287,6 +291,7 @@ func (f *Forward) setState(t *Target, r Reason) {
 		next.warm = newWarmPool(next.ctx, dial, f.conns.Go)
 	}
 	f.mu.Lock()
+	f.counters.failure.Store(nil) // it was about the last target
 	last := f.state
 	switch {
 	case t != nil:

@@ -545,8 +545,13 @@ func TestARefusedDialTellsABrowserWhy(t *testing.T) {
 		if !strings.HasPrefix(string(got), "HTTP/1.1 502 ") || !strings.Contains(string(got), api.ErrRefused.Error()) {
 			t.Errorf("got %q", got)
 		}
-		if refused := f.Status().Refused; refused != 1 {
-			t.Errorf("refused %d", refused)
+		st := f.Status()
+		if st.Refused != 1 || !strings.Contains(st.Error, "the last connection, at") || !strings.Contains(st.Error, "cn01:8888: "+api.ErrRefused.Error()) {
+			t.Errorf("%+v", st)
+		}
+		f.Open(Target{Network: "tcp", Address: "cn02:8888"})
+		if st := f.Status(); st.Error != "" {
+			t.Errorf("of another target: %s", st.Error)
 		}
 	})
 }

@@ -73,7 +73,7 @@ func (p *preread) stop() *relayConn {
 	_ = p.conn.SetReadDeadline(time.Time{})
 	c := &relayConn{Conn: p.conn, buffered: p.buf[p.skipped:], readErr: p.err}
 	if classify(p.buf).isWebSocket() {
-		c.webSocket = &webSocket{conn: p.conn}
+		c.webSocket = newWebSocket(p.conn)
 		c.webSocket.read(p.buf[:p.skipped])
 	}
 	return c

@@ -120,10 +120,12 @@ func (r *Remote) handle(ctx context.Context, remote net.Conn) {
 	local, err := DialLocal(dialCtx, r.o.LocalNetwork, r.o.LocalAddress)
 	if err != nil {
 		r.counters.refused.Add(1)
+		r.counters.failed(err)
 		r.o.Log.Info("the local target cannot be reached", "address", r.o.LocalAddress, "err", err)
 		reset(remote)
 		return
 	}
+	r.counters.failure.Store(nil)
 	relay(ctx, &relayConn{Conn: local}, &relayConn{Conn: remote}, &r.buffers, &r.counters)
 }
 

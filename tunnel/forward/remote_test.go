@@ -112,8 +112,8 @@ func TestAClientOfTheHostIsClosedAtOnceWhereNobodyListensHere(t *testing.T) {
 			t.Errorf("read %d, %v", n, err)
 		}
 	}
-	if got := r.Status().Refused; got != 1 {
-		t.Errorf("refused %d", got)
+	if got := r.Status(); got.Refused != 1 || !strings.Contains(got.Error, "the last connection, at") {
+		t.Errorf("%+v", got)
 	}
 }
 

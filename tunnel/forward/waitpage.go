@@ -51,6 +51,7 @@ func sourceHash(text string) string {
 type waitPage struct {
 	Status int
 	Name   string
+	Link   string // to the dashboard
 	Reason Reason
 }
 
@@ -63,18 +64,18 @@ func (p *waitPage) state() string {
 
 // waitData is the data of the page's template.
 type waitData struct {
-	State, Name, Kind, Title, Tray, Since string
-	Lasts                                 *lasting
-	Steps                                 []waitStep
-	Text                                  []api.Span
-	Hint                                  [][]api.Span
-	Output                                string
-	Facts                                 []Fact
-	Commands                              bool // the hint is one, or several
-	Continues                             bool // without the user's help
-	Retry                                 int
-	Style                                 template.CSS
-	Script                                template.JS
+	State, Name, Link, Kind, Title, Tray, Since string
+	Lasts                                       *lasting
+	Steps                                       []waitStep
+	Text                                        []api.Span
+	Hint                                        [][]api.Span
+	Output                                      string
+	Facts                                       []Fact
+	Commands                                    bool // the hint is one, or several
+	Continues                                   bool // without the user's help
+	Retry                                       int
+	Style                                       template.CSS
+	Script                                      template.JS
 }
 
 // waitStep is a step as the page shows it.
@@ -103,6 +104,7 @@ func (p *waitPage) body(now time.Time) []byte {
 	data := waitData{
 		State:     p.state(),
 		Name:      p.Name,
+		Link:      p.Link,
 		Kind:      cmp.Or(string(r.Kind), "progress"),
 		Title:     api.Redact(r.Title),
 		Text:      api.Spans(text),
@@ -172,7 +174,7 @@ func isNavigation(r *http.Request) bool {
 
 // isPoll reports whether it is our own page that polls. It gets its answer at once.
 func isPoll(r *http.Request) bool {
-	return r != nil && r.Header.Get(waitPoll) != "" && (r.Method == http.MethodHead || r.Method == http.MethodGet)
+	return r != nil && r.Header.Get(waitPoll) != "" && r.Method == http.MethodGet
 }
 
 // sendWaitPage answers a navigation with the page for err, and waits until the client has
@@ -213,6 +215,9 @@ func (c *clientConn) mayReadPage(host string) bool {
 func (c *clientConn) waitPageFor(err error) *waitPage {
 	state := c.current()
 	page := &waitPage{Status: http.StatusServiceUnavailable, Name: c.name, Reason: state.reason}
+	if c.board != nil {
+		page.Link = c.board()
+	}
 	switch {
 	case errors.Is(err, errNoTarget), errors.Is(err, api.ErrDown) && state.target == nil:
 	case errors.Is(err, api.ErrDown):

@@ -6,9 +6,6 @@
 (async () => {
   const root = document.documentElement;
   const patience = 5; // polls that may fail before the page says so
-  const ask = (method) => fetch(location.pathname + location.search, {
-    method, cache: "no-store", redirect: "manual", headers: { Accept: "text/html", "Tunctl-Poll": "1" },
-  });
   if (navigator.clipboard) {
     root.dataset.copies = "";
     document.addEventListener("click", async (event) => {
@@ -35,13 +32,15 @@
   for (;;) {
     await new Promise((done) => setTimeout(done, 1000));
     try {
-      const state = (await ask("HEAD")).headers.get("Tunctl-Waiting");
+      // Not a HEAD: a server may refuse that, and write so into its log.
+      const answer = await fetch(location.pathname + location.search, {
+        cache: "no-store", redirect: "manual", headers: { Accept: "text/html", "Tunctl-Poll": "1" },
+      });
+      const state = answer.headers.get("Tunctl-Waiting");
       failed = 0;
       delete root.dataset.gone;
       if (state === null) break;
       if (state === root.dataset.state) continue;
-      const answer = await ask("GET");
-      if (!answer.headers.has("Tunctl-Waiting")) break;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       document.title = page.title;
       document.querySelector("main").replaceWith(page.querySelector("main"));

@@ -82,7 +82,8 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 func TestAPingThatBothDirectionsSeeIsAnsweredOnce(t *testing.T) {
 	client := &countedConn{}
-	w := &webSocket{conn: client, server: frames{phase: betweenFrames}}
+	w := newWebSocket(client)
+	w.server.SkipHead()
 	const pings = 20_000
 	for range pings {
 		w.ping.Store(&[]byte{})

@@ -22,6 +22,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
@@ -281,7 +282,8 @@ func (k *Checker) unknown(ctx context.Context, key ssh.PublicKey, others []xknow
 	case len(others) > 0:
 		text += " known_hosts has keys of other types for this host, which your ssh settings do not accept: " + k.list(others) + "."
 	}
-	answer, err := k.o.Asker.Prompt(ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text + " Trust it?"})
+	text += " " + k.comparison(shown) + " Trust it?"
+	answer, err := k.o.Asker.Prompt(ctx, api.Prompt{Kind: api.PromptHostKey, Echo: true, Fingerprint: shown, Text: text})
 	if err != nil {
 		if errors.Is(err, failure.ErrNobody) {
 			return failure.NeedsUser.Errorf(api.CodeNeedsPerson, err,
@@ -295,6 +297,21 @@ func (k *Checker) unknown(ctx context.Context, key ssh.PublicKey, others []xknow
 	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, nil, "you did not accept the host key of %s (%s)",
 		k.display(), shown).
 		WithHint("compare the fingerprint with the one that the site publishes; `tunctl login %s` asks again", k.o.Host)
+}
+
+// comparison says what to compare a fingerprint with, or how it compares with those that the site publishes.
+func (k *Checker) comparison(shown string) string {
+	published, where := k.s.PublishedHostKeys, ""
+	if k.s.SiteHelp != "" {
+		where = " (its pages begin at " + k.s.SiteHelp + ")"
+	}
+	if slices.Contains(published, shown) {
+		return "The site publishes this fingerprint."
+	}
+	if len(published) > 0 {
+		return "The site publishes others: " + strings.Join(published, ", ") + ". Another machine may be posing as this host, so stop, and ask the site's support" + where + "."
+	}
+	return "Compare it with the one that your computing centre publishes" + where + ". If they differ, stop: another machine may be posing as this host."
 }
 
 // accept appends the key to the first known_hosts file, as OpenSSH does.
@@ -358,10 +375,9 @@ func knownLine(name string, key ssh.PublicKey) string {
 
 // list describes known keys and where they are.
 func (k *Checker) list(keys []xknownhosts.KnownKey) string {
-	where := make([]string, len(keys))
-	for i, known := range keys {
-		where[i] = fmt.Sprintf("%s (%s:%d)", sshconfig.DescribeKey(known.Key), k.db.origin(known.Filename), known.Line)
-	}
+	where := lists.Map(keys, func(known xknownhosts.KnownKey) string {
+		return fmt.Sprintf("%s (%s:%d)", sshconfig.DescribeKey(known.Key), k.db.origin(known.Filename), known.Line)
+	})
 	return strings.Join(where, ", ")
 }
 

@@ -87,6 +87,42 @@ func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
 	}
 }
 
+// asker answers no, and keeps the question.
+type asker struct {
+	silent
+	asked string
+}
+
+func (a *asker) Prompt(_ context.Context, p api.Prompt) (api.Answer, error) {
+	a.asked = p.Text
+	return api.Answer{Text: "no"}, nil
+}
+
+func TestUnknownKey(t *testing.T) {
+	key := sshtest.NewSigner(t).PublicKey()
+	for name, tt := range map[string]struct {
+		published []string
+		help      string
+		want      string
+	}{
+		"is compared by the user":        {nil, "https://example.org/hpc", "Compare it with the one that your computing centre publishes (its pages begin at https://example.org/hpc)"},
+		"of an unknown site":             {nil, "", "your computing centre publishes. If they differ, stop"},
+		"that the site publishes":        {[]string{ssh.FingerprintSHA256(key)}, "", "The site publishes this fingerprint. Trust it?"},
+		"that the site does not publish": {[]string{"SHA256:other"}, "", "The site publishes others: SHA256:other."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var user asker
+			k, err := Load(Options{Settings: &sshconfig.Settings{Hostname: "login", Port: 22, PublishedHostKeys: tt.published, SiteHelp: tt.help}, Asker: &user})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := k.Check(t.Context(), &net.TCPAddr{}, key); err == nil || !strings.Contains(user.asked, tt.want) {
+				t.Errorf("%v; asked %q", err, user.asked)
+			}
+		})
+	}
+}
+
 func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	write(t, file, "login "+rsaKey+"\n")

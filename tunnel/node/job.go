@@ -164,16 +164,20 @@ func (j *jobAccess) found(r *route, noStep error) {
 }
 
 func (j *jobAccess) options() step.Options {
-	return step.Options{Job: cmp.Or(j.o.Job, j.o.QsubJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume}
+	return step.Options{Job: cmp.Or(j.o.Job, j.o.QsubJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume, Journals: j.o.Journals}
 }
 
 // startOnHop starts a relay in a login on the node, or the way to one.
 func (j *jobAccess) startOnHop(ctx context.Context, _ bool, join joinFunc) (*tunnel.Stream, error) {
-	s, err := j.node.hop.Start(ctx, posixsh.LoginLine, j.hopCommand())
+	start, where := j.node.hop.Start, "a login on the node"
+	if j.o.OnHost {
+		start, where = j.node.login.Start, "a command on the host"
+	}
+	s, err := start(ctx, posixsh.LoginLine, j.hopCommand())
 	if err != nil {
 		return nil, err
 	}
-	return s, joinRelay(ctx, s, join, stepTimeout, "a login on the node", j.o.Job)
+	return s, joinRelay(ctx, s, join, stepTimeout, where, j.o.Job)
 }
 
 // hopCommand starts the relay in a login. On PBS, pbs_attach makes the login's session a part of the
@@ -278,6 +282,19 @@ func (n *Node) DialInside(ctx context.Context, network, address string, first []
 		return err
 	})
 	return conn, err
+}
+
+// DialKernel connects a page to its kernel as DialInside does, or continues what the relay keeps for
+// that page, if verify accepts it.
+func (n *Node) DialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (conn *step.KernelConn, continues bool, err error) {
+	if n.job.o.NoResume {
+		return nil, false, errNoResume
+	}
+	err = n.job.byRoute(ctx, func(r *route) (err error) {
+		conn, continues, err = r.relay.dialKernel(ctx, network, address, first, k, verify)
+		return err
+	})
+	return conn, continues, err
 }
 
 var (

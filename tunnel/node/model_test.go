@@ -168,6 +168,9 @@ func (w *world) Remove(r Record, left bool) {
 	}
 }
 
+// Left implements Records: nothing was left by another client.
+func (w *world) Left(Record) (Record, bool) { return Record{}, false }
+
 // runSrun is srun on the login node.
 func (w *world) runSrun(ch ssh.Channel, line string) int {
 	w.mu.Lock()

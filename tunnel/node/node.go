@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"tunctl/internal/api"
@@ -54,6 +55,8 @@ type Options struct {
 	// Cluster is the Slurm cluster of the job, if it is another than the host's own.
 	Cluster string
 	QsubJob string // the job of PBS or Grid Engine that runs there, which have no srun; "": none
+	// OnHost says that the node is the host, which does not forward: the only route is a relay there.
+	OnHost bool
 	// NoResume has what runs inside the job end with the connection to the host.
 	NoResume bool
 	// Notice is given what the user should know about the route into the job, each kind of
@@ -61,7 +64,9 @@ type Options struct {
 	Notice func(text string)
 	// Records remember the relays that may outlive this program; nil: nobody does.
 	Records Records
-	// Held is called when what [Node.Held] returns has changed; nil: nobody is told.
+	// Journals is a folder for what pages have taken of their kernels; "": there is none.
+	Journals string
+	// Held is called when what [Node.Held] or [Node.Cells] returns has changed; nil: nobody is told.
 	Held func()
 	// Learned is what was learnt on other nodes of the host; nil: nothing.
 	Learned *Learned
@@ -76,6 +81,9 @@ func New(login tunnel.Link, o Options) *Node {
 		&route{name: "an SSH hop", dial: n.hop.Dial},
 		&route{name: "ssh on " + login.Label(), limited: true, dial: onHost.dial})
 	n.job = newJobAccess(n, o)
+	if o.OnHost {
+		n.routes = []*route{{name: "a command on " + login.Label(), dial: n.job.onHop.dial}}
+	}
 	if o.Job != "" {
 		n.routes = append(n.routes, &route{name: stepRoute, dial: n.job.steps.relay.dial})
 	}
@@ -146,6 +154,12 @@ type Record struct {
 	step.Ticket
 }
 
+// CanFollow reports whether the relay can be taken over for one that would be recorded like another.
+func (r *Record) CanFollow(like Record) bool {
+	share := slices.ContainsFunc(like.Names, func(name string) bool { return slices.Contains(r.Names, name) })
+	return share && r.Job == like.Job && r.Cluster == like.Cluster && r.QsubJob == like.QsubJob && r.OnHop == like.OnHop && r.CanTakeOver()
+}
+
 // Options are those of the node that the relay is on.
 func (r *Record) Options() Options {
 	return Options{Names: r.Names, Job: r.Job, Cluster: r.Cluster, QsubJob: r.QsubJob}
@@ -154,19 +168,25 @@ func (r *Record) Options() Options {
 // Hold is how long a relay waits for its client at most.
 const Hold = step.Hold
 
+// ErrKept is the error of [Node.EndRelay] if the relay keeps something for pages.
+var ErrKept = step.ErrKept
+
 // Records remember relays from their start to their end.
 type Records interface {
 	Add(r Record)
 	// Remove is called at the end of a relay. Left says that it could not be told to end, so
 	// that [Node.EndRelay] is to do that.
 	Remove(r Record, left bool)
+	// Left returns one that was left on a node of the same job, to be taken over, and has it not be ended.
+	Left(like Record) (Record, bool)
 }
 
 // noRecords remember nothing.
 type noRecords struct{}
 
-func (noRecords) Add(Record)          {}
-func (noRecords) Remove(Record, bool) {}
+func (noRecords) Add(Record)                 {}
+func (noRecords) Remove(Record, bool)        {}
+func (noRecords) Left(Record) (Record, bool) { return Record{}, false }
 
 // record makes the records of relays on the node.
 func (o *Options) record(onHop bool) func(step.Ticket) Record {

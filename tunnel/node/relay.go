@@ -200,9 +200,11 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 		s.err = r.resume(lost)
 		return
 	}
-	run, err := r.startNew()
-	if err == nil && run.resumes {
-		r.records.Add(r.record(run.Ticket()))
+	run, err := r.takeOver()
+	if run == nil && err == nil {
+		if run, err = r.startNew(); err == nil && run.resumes {
+			r.records.Add(r.record(run.Ticket()))
+		}
 	}
 	r.mu.Lock()
 	r.starting, s.err = nil, err
@@ -228,10 +230,16 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 	}
 }
 
+func (r *sharedRelay) stepOptions() step.Options {
+	o := r.options()
+	o.Changed = r.told
+	return o
+}
+
 // startNew starts a relay.
 func (r *sharedRelay) startNew() (*runningRelay, error) {
 	var c *step.Conn
-	o := r.options()
+	o := r.stepOptions()
 	stream, err := r.start(r.ctx, false, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
 		c, err = step.Start(ctx, process, o)
 		return err
@@ -239,7 +247,34 @@ func (r *sharedRelay) startNew() (*runningRelay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runningRelay{Conn: c, traffic: tunnel.NewRelayTraffic(stream), resumes: o.Resumable, began: time.Now(), since: time.Now()}, nil
+	return newRunning(c, stream, o.Resumable), nil
+}
+
+func newRunning(c *step.Conn, s *tunnel.Stream, resumes bool) *runningRelay {
+	return &runningRelay{Conn: c, traffic: tunnel.NewRelayTraffic(s), resumes: resumes, began: time.Now(), since: time.Now()}
+}
+
+// takeOver continues the relay that another client of this job has left; nil: there is none.
+func (r *sharedRelay) takeOver() (*runningRelay, error) {
+	left, ok := r.records.Left(r.record(step.Ticket{}))
+	if !ok {
+		return nil, nil
+	}
+	var c *step.Conn
+	stream, err := r.byAnyWay(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
+		c, err = step.TakeOver(ctx, process, left.Ticket, r.stepOptions())
+		return err
+	})
+	switch {
+	case errors.Is(err, step.ErrGone):
+		r.records.Remove(left, false)
+		return nil, nil
+	case err != nil:
+		r.records.Remove(r.record(left.Ticket), true)
+		return nil, err
+	}
+	r.log.Info("took over the relay that was left on the node")
+	return newRunning(c, stream, true), nil
 }
 
 // failedLocked takes in why no relay was started or resumed.
@@ -286,12 +321,17 @@ func (r *sharedRelay) remove(run *runningRelay) {
 	}
 }
 
+// neededLocked reports whether the relay has users, or cells run there without their page.
+func (r *runningRelay) neededLocked() bool { return r.refCount > 0 || r.Cells().Running > 0 }
+
 // endUnused ends a relay that had no user for long.
 func (r *sharedRelay) endUnused(run *runningRelay) {
 	r.mu.Lock()
-	unused := run.refCount == 0 && time.Since(run.unused) >= r.limits.StepIdle
+	unused := !run.neededLocked() && time.Since(run.unused) >= r.limits.StepIdle
 	if unused {
 		r.endedLocked(run)
+	} else if run.refCount == 0 {
+		run.idle.Reset(r.limits.StepIdle)
 	}
 	r.mu.Unlock()
 	if unused {
@@ -303,7 +343,7 @@ func (r *sharedRelay) endUnused(run *runningRelay) {
 func (r *sharedRelay) end() {
 	r.mu.Lock()
 	run := r.running
-	unused := run != nil && run.refCount == 0
+	unused := run != nil && !run.neededLocked()
 	if unused {
 		r.running = nil
 	}
@@ -356,6 +396,25 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 		return nil, nil, err
 	}
 	return traffic.Channel(ch), requests, nil
+}
+
+// dialKernel connects a page to its kernel, or continues what is kept for it.
+func (r *sharedRelay) dialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (c *step.KernelConn, continues bool, err error) {
+	traffic, err := r.use(ctx, func(run *runningRelay) (err error) {
+		if continues = run.Keeps(k) && verify() == nil; continues {
+			if c, err = run.Continue(ctx, k); !errors.Is(err, step.ErrNotKept) {
+				return err
+			}
+		}
+		continues = false
+		c, err = run.DialKernel(ctx, network, address, first, k)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	c.Conn = traffic.Conn(c.Conn)
+	return c, continues, nil
 }
 
 // dial connects through the relay.

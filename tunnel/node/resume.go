@@ -77,7 +77,7 @@ func (r *sharedRelay) comeBack(run *runningRelay) <-chan time.Time {
 	case r.running != run: // it was ended
 		r.mu.Unlock()
 		return nil
-	case run.refCount == 0:
+	case !run.neededLocked():
 		r.endedLocked(run)
 		r.mu.Unlock()
 		_ = run.Close()
@@ -197,6 +197,24 @@ func (r *sharedRelay) lastHeld() api.Held {
 		r.held.count(run)
 	}
 	return r.held.Held
+}
+
+// Cells are those of notebooks on this node whose page is gone.
+func (n *Node) Cells() api.Cells {
+	cells := n.job.onHop.cells()
+	if n.job.steps != nil {
+		cells = cells.Merge(n.job.steps.relay.cells())
+	}
+	return cells
+}
+
+func (r *sharedRelay) cells() (cells api.Cells) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running != nil {
+		cells = r.running.Cells()
+	}
+	return cells
 }
 
 // Held is what the last lost connection meant for what runs inside the job on this node.

@@ -302,6 +302,8 @@ func (f *fewRecords) Remove(_ Record, left bool) {
 	f.left = left
 }
 
+func (f *fewRecords) Left(Record) (Record, bool) { return Record{}, false }
+
 func TestARelayThatWasLeftIsEndedLater(t *testing.T) {
 	records := &fewRecords{}
 	c := newCutJob(t, "", func(o *Options) { o.Records = records })

@@ -115,9 +115,7 @@ func (p *pacer) wait(n int) int {
 }
 
 // pieceSize is how much is moved at once.
-func pieceSize(rate float64) int {
-	return int(min(max(rate*pieceTime.Seconds(), minPiece), maxPiece))
-}
+func pieceSize(rate float64) int { return int(min(max(rate*pieceTime.Seconds(), minPiece), maxPiece)) }
 
 // add counts n bytes that a bulk transfer has moved.
 func (p *pacer) add(n int, now time.Time) {

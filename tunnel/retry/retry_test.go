@@ -136,6 +136,46 @@ func TestANetworkChangeExcusesFailedDialsAndNoLogins(t *testing.T) {
 	}
 }
 
+func TestLost(t *testing.T) {
+	waits := Facts{kept: true, watchedUntil: in(time.Minute), userSeen: now}
+	for name, tt := range map[string]struct {
+		facts  Facts
+		lasted time.Duration
+		ended  bool
+		want   string
+	}{
+		"a host that keeps none":                     {Facts{}, time.Second, true, "stops"},
+		"a host that kept one":                       {Facts{kept: true}, time.Second, true, "stops for an hour"},
+		"a host that kept one, and somebody waits":   {waits, time.Second, true, "goes on"},
+		"one that does not respond":                  {Facts{}, time.Second, false, "goes on"},
+		"one that is kept for some time":             {Facts{}, 30 * time.Second, true, "goes on"},
+		"a host that keeps none, and somebody waits": {Facts{watchedUntil: in(time.Minute), userSeen: now}, time.Second, true, "stops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, got := tt.facts, "goes on"
+			for range maxDrops - 1 {
+				f.Lost(tt.lasted, tt.ended, limits, now, 0)
+			}
+			if f.Stop != nil {
+				t.Error("it stops before")
+			}
+			f.ForgetUnreached() // excuses no login
+			f.Lost(tt.lasted, tt.ended, limits, now, 0)
+			if f.Stop != nil && f.Stop.Until.IsZero() {
+				got = "stops"
+			} else if f.Stop != nil && f.Stop.Until.Equal(in(limits.BanWait)) {
+				got = "stops for an hour"
+			}
+			if got != tt.want {
+				t.Errorf("it %s, want: it %s", got, tt.want)
+			}
+			if f.Attend(now); f.Stop != nil || f.drops > 0 {
+				t.Errorf("after an act of the user: %+v", f)
+			}
+		})
+	}
+}
+
 func TestTheNextProcessKeepsTheLimits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		known   api.Logins

@@ -120,6 +120,11 @@ func (c *Conn) open(ctx context.Context, session bool, request openRequest, firs
 // round trip; network is "tcp" or "unix". The connection has CloseWrite and no deadlines.
 // Errors wrap api.ErrRefused if nothing listens there.
 func (c *Conn) Dial(ctx context.Context, network, address string, first []byte) (net.Conn, error) {
+	return c.dial(ctx, network, address, first, nil)
+}
+
+// dial connects to an address, perhaps as a page to its kernel.
+func (c *Conn) dial(ctx context.Context, network, address string, first []byte, k *Kernel) (*netConn, error) {
 	var request openRequest
 	switch network {
 	case "unix":
@@ -137,6 +142,7 @@ func (c *Conn) Dial(ctx context.Context, network, address string, first []byte) 
 	default:
 		return nil, net.UnknownNetworkError(network)
 	}
+	request.Kernel = k
 	ch, err := c.open(ctx, false, request, first)
 	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
 		return nil, fmt.Errorf("%w to %s: %s", api.ErrRefused, address, refused.Message)

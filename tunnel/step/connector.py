@@ -41,7 +41,7 @@ def main():
     if not relay:
         os.write(1, json.dumps({"gone": options.get("where", "") in ("", where())}).encode() + b"\n")
         return
-    relay.sendall(json.dumps({name: options[name] for name in ("secret", "attempt", "received", "end")}).encode() + b"\n")
+    relay.sendall(json.dumps({name: options[name] for name in ("secret", "attempt", "received", "end", "new")}).encode() + b"\n")
     threading.Thread(target=copy, args=(0, relay.fileno()), daemon=True).start()
     copy(relay.fileno(), 1)
 

@@ -52,7 +52,14 @@ const (
 	kindEOW                     // client: it reads no more (eow@openssh.com)
 	kindServer                  // client: uint32, the port of the job's server, which has changed; for no channel
 	kindAck                     // both: uint64, how many bytes were received
+	kindCell                    // client: JSON (Cell), before its request; of a kernel, as are the next two
+	kindDone                    // client: the id of a cell whose end the page has; "": of all
+	kindTaken                   // client: uint64, up to where the page has the server's frames
+	kindKernels                 // relay: JSON (api.Cells); for no channel
 )
+
+// protocol is the version of what a client needs to take over a relay of another one.
+const protocol = 1
 
 const (
 	headerSize = 9
@@ -79,6 +86,8 @@ type Ticket struct {
 	Socket string `json:"socket,omitempty"` // the name of an abstract unix socket
 	Secret string `json:"secret,omitempty"`
 	Where  string `json:"where,omitempty"` // what sees the socket, as the relay says; "": not known
+	// Protocol is the version that the relay speaks; 0: one that cannot be taken over.
+	Protocol int `json:"protocol,omitempty"`
 }
 
 // comeback tells a connector where the relay is, and the relay what the client has.
@@ -87,7 +96,8 @@ type comeback struct {
 	Ticket
 	Attempt  uint64 `json:"attempt"` // of this client, counted from 1; unused with End
 	Received uint64 `json:"received"`
-	End      bool   `json:"end"` // the relay is to end
+	End      bool   `json:"end"` // the relay is to end, unless it keeps something for pages
+	New      bool   `json:"new"` // it is another client, which takes the relay over
 }
 
 // continuation is the relay's answer, or the connector's.
@@ -95,17 +105,19 @@ type continuation struct {
 	Received uint64 `json:"received"`
 	Paused   int    `json:"paused"` // channels that filled their windows
 	Gone     *bool  `json:"gone"`   // there is no relay; false: it is not seen from there
+	Kept     bool   `json:"kept"`   // it does not end, since it keeps something for pages
 }
 
 // openRequest opens a channel. Bytes are base64: commands and paths need not be UTF-8.
 type openRequest struct {
-	Kind    string      `json:"kind"` // "exec", "shell", "sftp", "tcp" or "unix"
+	Kind    string      `json:"kind"` // "exec", "shell", "sftp", "tcp" or "unix"; "kernel" continues one
 	Command []byte      `json:"command,omitempty"`
 	Env     [][2][]byte `json:"env,omitempty"`
 	Pty     *terminal   `json:"pty,omitempty"`
 	Host    string      `json:"host,omitempty"`
 	Port    uint32      `json:"port,omitempty"`
 	Path    []byte      `json:"path,omitempty"`
+	Kernel  *Kernel     `json:"kernel,omitempty"`
 }
 
 type terminal struct {
@@ -157,7 +169,7 @@ func (r *frameReader) next() (frame, error) {
 	}
 	f := frame{channel: binary.BigEndian.Uint32(header[:]), kind: header[4]}
 	length := binary.BigEndian.Uint32(header[5:])
-	if f.kind < kindHello || f.kind > kindAck || length > frameLimit {
+	if f.kind < kindHello || f.kind > kindKernels || length > frameLimit {
 		return frame{}, fmt.Errorf("%w: %q", errNoFrame, header[:])
 	}
 	if cap(r.buf) < int(length) {

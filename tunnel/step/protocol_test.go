@@ -129,7 +129,7 @@ func TestARelaysAnswerToItsClientsReturnIsBounded(t *testing.T) {
 		"{\"gone\": false}\n":                   errElsewhere,
 		"{\"received\": 0}\n\x00\x00\x00\x00\xff....": errNoFrame,
 	} {
-		c := newConnection()
+		c := newConnection(Options{})
 		c.stream.resumes, c.ticket = true, Ticket{Socket: "socket", Secret: "secret"}
 		c.wg.Go(c.read)
 		ours, theirs := net.Pipe()
@@ -169,7 +169,7 @@ func slicesRepeat(f frame, n int) (frames []frame) {
 
 // offline is a connection without a relay, with a session that waits for its program.
 func offline() (*Conn, *channel) {
-	c := newConnection()
+	c := newConnection(Options{})
 	ch, _ := c.add(true)
 	ch.opening = true
 	return c, ch

@@ -318,7 +318,7 @@ func TestConnectionsCloseOneWayAtATime(t *testing.T) {
 func TestWhatIsWrittenFirstIsSentWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := newConnection() // nobody answers
+		c := newConnection(Options{}) // nobody answers
 		go func() { _, _ = c.Dial(ctx, "tcp", "cn01:8888", []byte("GET / HTTP/1.1\r\n\r\n")) }()
 		synctest.Wait()
 		sent := newFrameReader(bytes.NewReader(c.stream.kept))

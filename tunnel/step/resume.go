@@ -3,6 +3,7 @@ package step
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ var ErrGone = errors.New("the process of tunctl inside the job has ended")
 
 // ErrNotTold is the error of [Conn.Close] if the relay may still run.
 var ErrNotTold = errors.New("the relay inside the job could not be told to end")
+
+// ErrKept is the error of [End] if the relay keeps something for pages that may come back.
+var ErrKept = errors.New("the relay inside the job keeps what pages may come back for")
 
 // errElsewhere is that of a process which could not see a relay that runs.
 var errElsewhere = errors.New("the login on the node does not see the process of tunctl inside the job")
@@ -124,7 +128,10 @@ func End(ctx context.Context, rw io.ReadWriteCloser, t Ticket) error {
 	defer func() { _ = rw.Close() }()
 	request := comeback{Mark: newMark(), Ticket: t, End: true}
 	err := launch(ctx, rw, connector, request.Mark, request, func(in *bufio.Reader) error {
-		_, err := readAnswer(in)
+		answer, err := readAnswer(in)
+		if answer.Kept {
+			return ErrKept
+		}
 		return err
 	})
 	if errors.Is(err, ErrGone) {
@@ -132,3 +139,29 @@ func End(ctx context.Context, rw io.ReadWriteCloser, t Ticket) error {
 	}
 	return err
 }
+
+// TakeOver makes the relay of a client that is gone this one's, with what it keeps for pages: rw is a process
+// on the same node that runs [Command]. It closes rw if that fails.
+func TakeOver(ctx context.Context, rw io.ReadWriteCloser, t Ticket, o Options) (*Conn, error) {
+	c := newConnection(o)
+	c.ticket = t
+	request := comeback{Mark: newMark(), Ticket: t, New: true}
+	err := launch(ctx, rw, connector, request.Mark, request, func(in *bufio.Reader) error {
+		if _, err := readAnswer(in); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.stream.openLocked(&way{rw, in})
+		c.sendLocked(0, kindServer, binary.BigEndian.AppendUint32(nil, uint32(o.Port)))
+		c.mu.Unlock()
+		return c.welcome()
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.serve(true)
+	return c, nil
+}
+
+// CanTakeOver reports whether a relay speaks this client's protocol.
+func (t Ticket) CanTakeOver() bool { return t.Protocol == protocol }

@@ -594,7 +594,7 @@ func TestAPingAfterTheEndOfTheClientIsNotAnswered(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Run("does not wait for the answer of a way that is lost meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newConnection()
+			c := newConnection(Options{})
 			c.ticket = Ticket{Socket: "a", Secret: "b"}
 			here, there := net.Pipe()
 			c.mu.Lock()

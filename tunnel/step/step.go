@@ -7,6 +7,8 @@ package step
 
 import (
 	"bufio"
+	"bytes"
+	"compress/zlib"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -18,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tunctl/internal/api"
 )
 
 //go:embed relay/*.py connector.py
@@ -26,7 +30,7 @@ var files embed.FS
 // What is sent to the node. Of the relay's files, a class stands after the one that it extends.
 var (
 	relay = join("relay/protocol", "relay/where", "relay/way", "relay/entrance", "relay/channel", "relay/program", "relay/terminal",
-		"relay/connection", "relay/websocket", "relay/process", "relay/environment", "relay/relay", "relay/main")
+		"relay/spool", "relay/websocket", "relay/connection", "relay/kernel", "relay/output", "relay/process", "relay/environment", "relay/relay", "relay/main")
 	connector = join("relay/where", "connector")
 )
 
@@ -51,7 +55,7 @@ func Command() string {
 	// RHEL has a python3 of its own where none was installed. -I and -S leave out what the
 	// user's environment or home folder add to Python.
 	return `for p in python3 /usr/bin/python3 /usr/libexec/platform-python; do ` +
-		`command -v $p >/dev/null 2>&1 && exec $p -I -S -c "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))" tunctl-relay; done; ` +
+		`command -v $p >/dev/null 2>&1 && exec $p -I -S -c "import sys, zlib; i = sys.stdin.buffer; exec(zlib.decompress(i.read(int(i.readline()))))" tunctl-relay; done; ` +
 		`echo "python3 is not installed on this node" >&2; exit 127`
 }
 
@@ -61,6 +65,10 @@ type Options struct {
 	Port int    // of the job's server, whose environment programs get; 0: unknown
 	// Resumable lets the relay outlive the way to it, so that [Conn.Resume] can continue.
 	Resumable bool
+	// Journals is a folder of this computer for what pages have taken; "": that may come twice after a crash.
+	Journals string
+	// Changed is called when what [Conn.Cells] returns has changed; nil: nobody is told.
+	Changed func()
 }
 
 // Info is what the relay found out when it started.
@@ -118,7 +126,11 @@ type Conn struct {
 	ended      bool
 	closing    bool
 	err        error
-	farewell   bool // the relay said that it ends
+	farewell   bool                 // the relay said that it ends
+	known      map[pageKey][]string // the journals of pages for which it may keep a kernel
+	journals   string               // their folder; "": there is none
+	cells      api.Cells
+	told       func() // cells has changed
 }
 
 // Start sends the relay to a process that runs [Command], and waits until it responds. It
@@ -128,11 +140,10 @@ func Start(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error)
 }
 
 func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold time.Duration) (*Conn, error) {
-	c := newConnection()
-	c.port = o.Port
+	c := newConnection(o)
 	h := hello{Mark: newMark(), Job: o.Job, Port: o.Port, Silence: silence.Seconds(), Hold: hold.Seconds()}
 	if o.Resumable {
-		c.ticket = Ticket{Socket: "tunctl-" + rand.Text(), Secret: rand.Text()}
+		c.ticket = Ticket{Socket: "tunctl-" + rand.Text(), Secret: rand.Text(), Protocol: protocol}
 		h.Ticket = c.ticket
 	}
 	err := launch(ctx, rw, relay, h.Mark, h, func(in *bufio.Reader) error {
@@ -147,16 +158,21 @@ func start(ctx context.Context, rw io.ReadWriteCloser, o Options, silence, hold 
 	if o.Resumable {
 		c.ticket.Where = c.info.Where
 	}
-	c.mu.Lock()
-	c.stream.resumes = o.Resumable
-	c.mu.Unlock()
-	c.wg.Go(c.read)
-	c.wg.Go(c.keepAlive)
+	c.serve(o.Resumable)
 	return c, nil
 }
 
-func newConnection() *Conn {
-	c := &Conn{done: make(chan struct{}), channels: map[uint32]*channel{}}
+// serve handles what the relay sends from now on.
+func (c *Conn) serve(resumes bool) {
+	c.mu.Lock()
+	c.stream.resumes = resumes
+	c.mu.Unlock()
+	c.wg.Go(c.read)
+	c.wg.Go(c.keepAlive)
+}
+
+func newConnection(o Options) *Conn {
+	c := &Conn{done: make(chan struct{}), channels: map[uint32]*channel{}, port: o.Port, known: map[pageKey][]string{}, journals: o.Journals, told: o.Changed}
 	c.stream = &stream{mu: &c.mu, changed: sync.NewCond(&c.mu)}
 	c.in = newFrameReader(c.stream)
 	return c
@@ -181,6 +197,15 @@ func launch(ctx context.Context, rw io.ReadWriteCloser, program, mark string, op
 	return err
 }
 
+// pack compresses a program: it is sent at each start, perhaps over a slow network.
+func pack(program string) []byte {
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	_, _ = io.WriteString(w, program)
+	_ = w.Close() // it cannot fail
+	return b.Bytes()
+}
+
 // send sends a program with its options to a process that runs [Command]. What it returns
 // begins after the program's mark.
 func send(rw io.ReadWriter, program, mark string, options any) (*bufio.Reader, error) {
@@ -188,7 +213,8 @@ func send(rw io.ReadWriter, program, mark string, options any) (*bufio.Reader, e
 	if err != nil {
 		return nil, err
 	}
-	_, sent := fmt.Fprintf(rw, "%d\n%s%s\n", len(program), program, line)
+	packed := pack(program)
+	_, sent := fmt.Fprintf(rw, "%d\n%s%s\n", len(packed), packed, line)
 	in := bufio.NewReaderSize(rw, bufferSize)
 	if err := skipTo(in, mark); err != nil {
 		return nil, err // it may say more than why sending failed
@@ -205,8 +231,16 @@ func (c *Conn) welcome() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoWelcome, noEOF(err))
 	}
-	if f.kind != kindHello || f.channel != 0 || json.Unmarshal(f.payload, &c.info) != nil {
+	var hello struct {
+		Info
+		Kernels []Kernel // that it keeps from the client before
+	}
+	if f.kind != kindHello || f.channel != 0 || json.Unmarshal(f.payload, &hello) != nil {
 		return errBroken
+	}
+	c.info = hello.Info
+	for _, k := range hello.Kernels {
+		c.known[k.page()] = append(c.known[k.page()], k.Journal)
 	}
 	return nil
 }
@@ -342,8 +376,10 @@ func (c *Conn) handleOwnLocked(f frame) error {
 			return fmt.Errorf("%w: it acknowledged what it was not sent", errBroken)
 		}
 	case kindEnd:
-		c.farewell = true
+		c.farewell = len(f.payload) == 0 // else it is kept for pages
 		return errEnded
+	case kindKernels:
+		return c.setCellsLocked(f.payload)
 	default:
 		return fmt.Errorf("%w: kind %d for no channel", errBroken, f.kind)
 	}

@@ -1,6 +1,8 @@
 package userkeys
 
 import (
+	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -157,14 +159,8 @@ func (k *fileKey) SignWithAlgorithm(r io.Reader, data []byte, algorithm string) 
 
 // publicHalf reads the .pub file beside a key.
 func publicHalf(path string) ssh.PublicKey {
-	text, err := os.ReadFile(path + ".pub")
-	if err != nil {
-		return nil
-	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
-	if err != nil {
-		return nil
-	}
+	text, _ := os.ReadFile(path + ".pub")
+	key, _, _, _, _ := ssh.ParseAuthorizedKey(text) // nil without one
 	return key
 }
 
@@ -197,4 +193,62 @@ func (r *Keyring) Put(path string, stamp time.Time, signer ssh.Signer) {
 		r.keys = map[string]ringKey{}
 	}
 	r.keys[path] = ringKey{stamp, signer}
+}
+
+// OnToken is a key file whose key is on a FIDO token and in no ssh-agent; "": there is
+// none. A default key file does not count if another key exists.
+func OnToken(ctx context.Context, o Options) string {
+	s := o.Settings
+	if !s.PubkeyAuthentication {
+		return ""
+	}
+	var path string
+	others := 0
+	k := New(ctx, o)
+	defer k.Close()
+	for _, file := range s.IdentityFiles {
+		text, _, err := readKeyFile(file)
+		if err != nil {
+			continue
+		}
+		public := tokenKey(text)
+		held := public != nil && signerOf(k.agentKeys(), public) != nil
+		switch {
+		case public == nil || held:
+			others++
+		case path == "":
+			path = file
+		}
+	}
+	if !s.OwnIdentities && path != "" && (others > 0 || !s.IdentitiesOnly && len(k.agentKeys()) > 0) {
+		return ""
+	}
+	return path
+}
+
+// tokenKey is the public key of a private key on a FIDO token; nil for other keys.
+// OpenSSH's format has it unencrypted (PROTOCOL.key).
+func tokenKey(text []byte) ssh.PublicKey {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil
+	}
+	rest, ok := strings.CutPrefix(string(block.Bytes), "openssh-key-v1\x00")
+	if !ok {
+		return nil
+	}
+	var key struct {
+		Cipher, KDF, Options string
+		Count                uint32
+		Public               []byte
+		Rest                 []byte `ssh:"rest"`
+	}
+	if err := ssh.Unmarshal([]byte(rest), &key); err != nil {
+		return nil
+	}
+	public, err := ssh.ParsePublicKey(key.Public)
+	if err != nil || !strings.HasPrefix(public.Type(), "sk-") {
+		return nil
+	}
+	return public
 }

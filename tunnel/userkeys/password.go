@@ -3,7 +3,6 @@ package userkeys
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -22,23 +21,6 @@ type Passwords interface {
 	// Refused is where a password is kept that the host refused.
 	Refused(account string) api.Keep
 }
-
-// NoPasswords saves nothing.
-type NoPasswords struct{}
-
-// Password implements [Passwords].
-func (NoPasswords) Password(context.Context, string) (string, bool) { return "", false }
-
-// Keep implements [Passwords].
-func (NoPasswords) Keep(context.Context, string, string, api.Keep) error {
-	return fmt.Errorf("no password storage is available")
-}
-
-// SetRefused implements [Passwords].
-func (NoPasswords) SetRefused(string) {}
-
-// Refused implements [Passwords].
-func (NoPasswords) Refused(string) api.Keep { return api.KeepNot }
 
 // Password is the password of one login: the saved one, and what the user types.
 type Password struct {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/sshconfig"
 )
@@ -203,10 +204,7 @@ func (k *Keys) agentKeys() []ssh.Signer {
 
 // certificates pairs certificate files with the keys they belong to.
 func (k *Keys) certificates(files []*fileKey, held []ssh.Signer) []ssh.Signer {
-	keys := make([]string, len(files))
-	for i, f := range files {
-		keys[i] = f.path
-	}
+	keys := lists.Map(files, func(f *fileKey) string { return f.path })
 	var list []ssh.Signer
 	for _, path := range certificateFiles(k.s, keys) {
 		cert, err := loadCertificate(path, time.Now())

@@ -44,6 +44,11 @@ func TestARequestIsAnsweredBeforeItsClientGivesUp(t *testing.T) {
 		if err := p.Answer(asked(), api.Answer{Text: "yes"}); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
+		<-desktop.C // the question is closed
+		if e := <-desktop.C; e.Notice == nil || !strings.Contains(e.Notice.Text, "no longer waits") {
+			t.Errorf("the person is told %+v", e)
+		}
 		request("start", "")
 
 		request("start again", "has not answered yet")

@@ -3,9 +3,12 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/words"
 	"tunctl/tunnel/forward"
@@ -115,4 +118,222 @@ func (f *Facts) queued(r forward.Reason, host string, now time.Time) forward.Rea
 	add("Expected start", expected)
 	add("Earlier waits", words.Capital(f.Waits))
 	return r
+}
+
+// stepStates are the states on the way to a page, in order.
+var stepStates = []api.SessionState{api.SessionConnecting, api.SessionSubmitting, api.SessionQueued, api.SessionStarting}
+
+// steps are those to a job's page that was not open yet; nil if it was, or if the session is on
+// no way to it. The current one began at since, unless the job's own times are known.
+func (f *Facts) steps(state api.SessionState, since time.Time) []forward.Step {
+	login := state == api.SessionNeedsLogin
+	if login {
+		state = api.SessionConnecting
+		if job := f.Job(); job != nil && job.State.Waiting() { // also without a connection
+			state = api.SessionQueued
+		} else if job != nil && !job.State.Ended() {
+			state = api.SessionStarting
+		}
+	}
+	now := slices.Index(stepStates, state)
+	if !f.NeedsJob || f.Served || now < 0 {
+		return nil
+	}
+	var job api.Job
+	if f.Job() != nil {
+		job = *f.Job()
+	}
+	texts := []struct{ coming, current, done string }{
+		{"", "Connecting to " + f.Host.Alias, "Connected to " + f.Host.Alias},
+		{"Job", "Submitting the job", "Job " + job.ID},
+		{"Queue", "Waiting in the queue", "Queue"},
+		{"Start", strings.TrimSuffix("Starting on "+job.Node, " on "), ""},
+	}
+	steps := make([]forward.Step, len(texts))
+	for i, text := range texts {
+		switch {
+		case i < now:
+			steps[i] = forward.Step{State: forward.StepDone, Text: text.done}
+		case i == now:
+			steps[i] = forward.Step{State: forward.StepCurrent, Text: text.current, Since: since}
+		default:
+			steps[i] = forward.Step{State: forward.StepComing, Text: text.coming}
+		}
+	}
+	if login {
+		steps[0] = forward.Step{State: forward.StepCurrent, Text: "Login to " + f.Host.Alias, Since: since}
+	}
+	switch {
+	case state == api.SessionQueued && !job.Submitted.IsZero():
+		steps[now].Since = job.Submitted
+	case state == api.SessionStarting && !job.Start.IsZero():
+		steps[now].Since = job.Start
+		if !job.Submitted.IsZero() {
+			steps[now-1].Took = job.Start.Sub(job.Submitted)
+		}
+	}
+	return steps
+}
+
+// StartedByHand is why no job follows an attached one.
+const StartedByHand = "the job was not started by tunctl, so tunctl does not start it again"
+
+// EndedError says why the session's job is over. A job that never served has failed, and
+// the user needs to know what to fix; one that did has only ended.
+func EndedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix string, now time.Time) *api.Error {
+	e := api.Errorf(api.CodeJobEnded, "%s", EndText(j, now)).
+		WithHint("%s; `tunctl logs %s` shows its log", StartAgain(cfg), cfg.Name)
+	if !served {
+		e.Code = api.CodeFailed
+		e.Message += ", before it served anything"
+		e.Hint = fmt.Sprintf("`tunctl logs %s` shows the whole log; %s, then %s", cfg.Name, fix, runAgain(cfg))
+	}
+	if !served && cfg.App == configs.ShellApp {
+		e.Message = EndText(j, now) + ", before a command was run inside"
+	}
+	switch {
+	case j.Hint == "":
+	case j.State == api.JobNeverRan || j.State == api.JobCancelled && j.Start.IsZero(): // there is no log
+		e.Hint = fmt.Sprintf("%s; then %s", j.Hint, runAgain(cfg))
+	case j.Reason == api.ReasonGone:
+		e.Message += ": " + j.Hint
+	}
+	if excerpt != "" {
+		e.Message += api.LogEndsWith + excerpt
+	}
+	return e
+}
+
+// slurmKilled matches what Slurm writes into the log of a job that it kills for its memory.
+var slurmKilled = regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)
+
+// WithLog is a job that is over, with what the end of its log says about that.
+func WithLog(j api.Job, excerpt string) api.Job {
+	if j.State == api.JobFailed && slurmKilled.MatchString(excerpt) {
+		j.State = api.JobOOM
+	}
+	return j
+}
+
+// StartAgain says how to get a new job: only a session with submit starts one.
+func StartAgain(cfg configs.Session) string {
+	if cfg.Submit == "" {
+		return fmt.Sprintf("start the job on %s, then `tunctl up %s` finds it", cfg.Host, cfg.Name)
+	}
+	return fmt.Sprintf("`tunctl up %s` starts a new one", cfg.Name)
+}
+
+// runAgain says the same for after a fix.
+func runAgain(cfg configs.Session) string {
+	if cfg.Submit == "" {
+		return fmt.Sprintf("start the job on %s again and run `tunctl up %s`", cfg.Host, cfg.Name)
+	}
+	return fmt.Sprintf("run `tunctl up %s` again", cfg.Name)
+}
+
+// EndText says how and when a job ended.
+func EndText(j *api.Job, now time.Time) string {
+	what := map[api.JobState]string{
+		api.JobFinished:  "finished",
+		api.JobFailed:    "failed",
+		api.JobCancelled: "was cancelled",
+		api.JobTimeout:   "reached its time limit",
+		api.JobOOM:       "ran out of memory",
+		api.JobNodeFail:  "ended because its node failed",
+		api.JobPreempted: "was preempted by another job",
+		api.JobNeverRan:  "was removed before it ran",
+	}[j.State]
+	switch {
+	case j.Reason == api.ReasonGone && j.State == api.JobFinished: // how is not known
+		what = "ended"
+	case what == "":
+		what = "is gone"
+	}
+	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
+		what += fmt.Sprintf(" with exit status %d", *j.Exit)
+	}
+	if !j.End.IsZero() && !j.End.After(now) {
+		what += " at " + api.ClockText(j.End, now)
+	}
+	return fmt.Sprintf("job %s %s", j.ID, what)
+}
+
+// EndedBy is a job that is over by now. While it ran, its end was the time limit.
+func EndedBy(j api.Job, now time.Time) api.Job {
+	if j.End.IsZero() || j.End.After(now) {
+		j.End = now
+	}
+	return j
+}
+
+// Gone is a remembered job that no longer exists: how it ended is not known.
+func Gone(j api.Job) api.Job {
+	j.State, j.Reason, j.Hint = api.JobUnknown, api.ReasonGone, ""
+	return j
+}
+
+// IsLive reports whether there is a job that is not over.
+func IsLive(job *api.Job) bool { return job != nil && !job.State.Ended() }
+
+// PassedMark returns the last of the marks before a job's end that has passed, 0 for none,
+// and when the next mark or the end comes. Marks longer than the job do not count.
+func PassedMark(marks []time.Duration, job api.Job, now time.Time) (mark time.Duration, next time.Time) {
+	if job.State.Ended() || job.State.Waiting() || !job.End.After(now) {
+		return 0, time.Time{}
+	}
+	next = job.End
+	for _, m := range marks { // from the longest to the shortest
+		at := job.End.Add(-m)
+		switch {
+		case !job.Start.IsZero() && !at.After(job.Start):
+		case at.After(now):
+			return mark, at
+		default:
+			mark = m
+		}
+	}
+	return mark, next
+}
+
+// NotRunning says why nothing runs inside the session's job, and what to run. The session is as it
+// is shown; start is how to get a new job, and followed whether the current one is followed.
+func (f *Facts) NotRunning(shown api.Session, cfg configs.Session, start string, followed bool, now time.Time) *api.Error {
+	job, state, name := f.Job(), shown.State, shown.Name
+	cause, _, _ := strings.Cut(shown.Cause, "\n") // without the end of a log
+	up := fmt.Sprintf("`tunctl up %s`", name)
+	failed := func(code api.Code, hint, format string, args ...any) *api.Error {
+		return api.Errorf(code, format, args...).WithHint("%s", hint)
+	}
+	notReady := func(format string, args ...any) *api.Error {
+		return failed(api.CodeNotReady, up+" waits for it", format, args...)
+	}
+	switch {
+	case state == api.SessionDown && IsLive(shown.Job):
+		return failed(api.CodeNotReady, up+" reconnects", "session %s is down: %s", name, cause)
+	case state == api.SessionDown:
+		if cfg.Submit != "" {
+			start = up + " starts it"
+		}
+		return failed(api.CodeNotReady, start, "session %s is down: it has no job", name)
+	case f.JobOver():
+		return failed(api.CodeJobEnded, start, "%s", EndText(job, now))
+	case state == api.SessionEnded, state == api.SessionFailed:
+		return failed(api.CodeNotReady, cmp.Or(shown.Hint, start), "session %s has no running job: %s", name, cause)
+	case state == api.SessionNeedsLogin && !followed:
+		return failed(api.CodeNotReady, up+" logs in and waits for the job", "session %s waits for you to log in to %s", name, cfg.Host)
+	case job == nil && state == api.SessionSubmitting:
+		return notReady("session %s has no job yet: tunctl is looking for it or submitting it", name)
+	case job == nil:
+		return notReady("session %s is connecting to %s", name, cfg.Host)
+	case job.State.Waiting() && state == api.SessionQueued && cause != "":
+		return notReady("job %s of session %s is still queued: %s", job.ID, name, cause)
+	case job.State.Waiting():
+		return notReady("job %s of session %s is still queued", job.ID, name)
+	case job.State == api.JobCompleting:
+		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, name)
+	case job.Node == "":
+		return notReady("the scheduler has not said yet on which node job %s of session %s runs", job.ID, name)
+	}
+	// Known from before, or submitted a moment ago.
+	return notReady("tunctl is only just beginning to follow job %s of session %s", job.ID, name)
 }

@@ -104,12 +104,17 @@ func TestTheWaitingPageShowsTheStepsToThePage(t *testing.T) {
 		"held":         "✓ Connected to narval, ✓ Job 4242, … Waiting in the queue 25 min, Start",
 		"starting":     "✓ Connected to narval, ✓ Job 4242, ✓ Queue 24 min, … Starting on nc10 1 min",
 		"needs-login":  "… Login to narval 12 s, Job, Queue, Start",
+		"login, queue": "… Login to narval 12 s, ✓ Job 4242, … Waiting in the queue 25 min, Start",
 		"reconnecting": "",
 		"failed":       "",
 	} {
 		f := pageFacts(now)[name]
 		if name == "needs-login" {
 			f.NeedsJob = true
+		}
+		if name == "login, queue" {
+			f = pageFacts(now)["queued"]
+			f.Host = pageFacts(now)["needs-login"].Host
 		}
 		var got []string
 		for _, s := range f.Reason(f.Derive(now), since, now).Steps {

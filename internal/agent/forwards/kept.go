@@ -23,6 +23,8 @@ const (
 // stay open, each page tells why the session is down and how to start it, and the tab continues
 // after that. The zero value has none.
 type Kept struct {
+	Dashboard func() string // see [forward.ListenOptions]
+
 	mu    sync.Mutex
 	pages map[string]*keptPage // by session
 }
@@ -43,7 +45,7 @@ func (k *Kept) Keep(ctx context.Context, set *Set, o Options) {
 		return
 	}
 	port := page.Local.Port()
-	local, err := forward.Listen(forward.ListenOptions{Name: o.Name, Port: port, Shared: o.Shared, Hosts: o.Hosts, Log: o.Log})
+	local, err := forward.Listen(forward.ListenOptions{Name: o.Name, Port: port, Shared: o.Shared, Hosts: o.Hosts, Dashboard: k.Dashboard, Log: o.Log})
 	if err != nil {
 		return
 	}

@@ -101,6 +101,7 @@ func (f *Set) open(x *Forward, last Ports, o Options) (err error) {
 func (f *Set) listen(at forward.ListenOptions, o Options) (*forward.Forward, error) {
 	o.Kept.releaseFor(o.Name, at.Port, at.Last)
 	at.Name, at.Shared, at.Hosts, at.Ports, at.Waiting, at.Log = o.Name, o.Shared, o.Hosts, f.localPorts, o.Waiting, o.Log
+	at.Dashboard = o.Kept.Dashboard
 	return forward.Listen(at)
 }
 

@@ -5,8 +5,11 @@ package hosts
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,10 +18,13 @@ import (
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
+	"tunctl/internal/suggest"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
 	"tunctl/tunnel/node"
+	"tunctl/tunnel/sshconfig"
 )
 
 // Options are what Hosts need.
@@ -144,6 +150,237 @@ func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
 	name := host.Status().Alias
 	site, _ := h.settings.Site(name)
 	o.NoResume = !site.Resumes(h.settings.Config().Host(name))
-	o.Records = relaysOf{name, h.relays}
+	o.Records, o.Journals = relaysOf{name, h.relays}, h.relays.journals()
 	return node.New(host.Link(), o)
 }
+
+// names are the hosts of the config and the aliases of the ssh config.
+func (h *Hosts) names() []string {
+	aliases, err := sshconfig.Aliases(h.settings.SSHConfig())
+	if err != nil {
+		h.log.Debug("the ssh config's aliases cannot be read", "err", err)
+	}
+	return h.settings.Config().HostNames(aliases...)
+}
+
+// spelling is what is known about the name of a host that cannot be reached. A name that
+// only a session of the config has may be mistyped there.
+func (h *Hosts) spelling(name string) tunnel.Spelling {
+	names := h.names()
+	remembered := h.store.KnowsHost(name)
+	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
+	sections, _ := sshconfig.Aliases(h.settings.SSHConfig()) // names has logged the error
+	for _, own := range h.settings.Config().Hosts {
+		sections = append(sections, own.Name)
+	}
+	if !remembered && !slices.Contains(sections, name) {
+		s.Meant = nearestHost(name, slices.DeleteFunc(names, func(n string) bool { return n == name }))
+	}
+	return s
+}
+
+// nearestHost is the host that the user probably meant, with the user that they typed; ""
+// if no name is near.
+func nearestHost(typed string, names []string) string {
+	i := strings.LastIndex(typed, "@") + 1
+	near := suggest.Nearest(typed[i:], names)
+	if len(near) == 0 {
+		return ""
+	}
+	return typed[:i] + near[0]
+}
+
+// hostHint is the hint for an unknown name: the nearest of names, or else all of them.
+func hostHint(typed string, names []string) string {
+	if near := nearestHost(typed, names); near != "" {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "available: " + strings.Join(names, ", ")
+}
+
+// All are the hosts that were asked for, without those that do not exist: a user mistyped the
+// name, and knows it. So does who gave up a host that was never logged in to.
+func (h *Hosts) All() []api.Host {
+	configured := h.settings.Config().HostNames()
+	return slices.DeleteFunc(h.Pool.Hosts(), func(x api.Host) bool {
+		return IsUnknown(x) || x.State == api.HostDown && !slices.Contains(configured, x.Alias) && !h.store.KnowsHost(x.Alias)
+	})
+}
+
+// IsUnknown reports whether no host has that name.
+func IsUnknown(h api.Host) bool { return h.Code == api.CodeUnknownHost || h.Code == api.CodeUsage }
+
+// Known returns an error for a name that was never logged in to and is in no config.
+func (h *Hosts) Known(name string) error {
+	if slices.ContainsFunc(h.All(), func(x api.Host) bool { return x.Alias == name }) {
+		return nil
+	}
+	names := h.names()
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return api.Errorf(api.CodeUnknownHost, "no host %q", name).WithHint("%s", hostHint(name, names))
+}
+
+// Allowed returns an error for a host outside the practice cluster, if the agent is
+// confined to that.
+func (h *Hosts) Allowed(ctx context.Context, host string) error {
+	if h.opt.Practice == nil {
+		return nil
+	}
+	address, err := h.address(ctx, host)
+	if err != nil || h.opt.Practice(address) {
+		return err
+	}
+	practice := slices.DeleteFunc(h.names(), func(name string) bool {
+		address, err := h.address(ctx, name)
+		return err != nil || !h.opt.Practice(address)
+	})
+	return api.Errorf(api.CodeUsage, "this agent connects to the practice cluster only: %s (%s) is not part of it", host, address).
+		WithHint("%s", hostHint(host, practice))
+}
+
+// address is where ssh would connect for a host.
+func (h *Hosts) address(ctx context.Context, host string) (string, error) {
+	settings, err := h.Pool.Settings(ctx, host)
+	return settings.Hostname, err
+}
+
+// Runner lets jobwatch run commands over a host's connection, on one account only unless that
+// is "": the ID of a job means another job once the host's name stands for another cluster.
+type Runner struct {
+	Host    *tunnel.Host
+	Account string
+}
+
+// Run implements remote.Runner.
+func (r Runner) Run(ctx context.Context, command string, stdin []byte) (remote.Result, error) {
+	if r.Account == "" {
+		res, err := r.Host.Run(ctx, command, stdin)
+		return remote.Result(res), err
+	}
+	res, err := r.Host.RunAs(ctx, r.Account, command, stdin)
+	return remote.Result(res), err
+}
+
+// Connected refuses a host that is not connected. It never connects: that is up
+// to the user.
+func (h *Hosts) Connected(host string) error {
+	if !IsUp(h.Pool.Host(host)) {
+		return NotConnected(host, "")
+	}
+	return nil
+}
+
+// AllowedAndConnected is Connected for a host that a user names.
+func (h *Hosts) AllowedAndConnected(ctx context.Context, host string) error {
+	if err := h.Allowed(ctx, host); err != nil {
+		return err
+	}
+	return h.Connected(host)
+}
+
+// NotConnected is the error of what needs a connection to a host; the effect continues
+// its message.
+func NotConnected(host, effect string) *api.Error {
+	return api.Errorf(api.CodeUnreachable, "not connected to %s%s", host, effect).WithHint("`tunctl login %s` connects", host)
+}
+
+// JobOutOfReach is NotConnected for what the user wants done to a job.
+func JobOutOfReach(host, id string) *api.Error {
+	e := NotConnected(host, fmt.Sprintf(", where job %s is", id))
+	e.Hint += ", then try again"
+	return e
+}
+
+// RetryUntilUp calls do until it succeeds or is refused. A lost connection, or a
+// scheduler that does not respond, only delays it; waiting gets the reason. do may be
+// called more than once, as a submission with one tag can be.
+func (h *Hosts) RetryUntilUp(ctx context.Context, host *tunnel.Host, do func() error, waiting func(error)) error {
+	for {
+		err := do()
+		if err == nil || !isTransient(err) || ctx.Err() != nil {
+			return err
+		}
+		h.log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
+		waiting(err)
+		pause := h.opt.Retry
+		if IsNoAnswer(err) {
+			pause = h.opt.Jobs.QueryMin
+		}
+		if err := ctxtime.Sleep(ctx, pause); err != nil {
+			return err
+		}
+		if err := Await(ctx, host, func() bool { return IsUp(host) }); err != nil {
+			return err
+		}
+	}
+}
+
+// isTransient reports whether an error says nothing about the request itself: the
+// connection was lost, all sessions were in use, or the scheduler did not respond.
+func isTransient(err error) bool {
+	return errors.Is(err, remote.ErrLost) || errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrBusy) || IsNoAnswer(err)
+}
+
+// IsNoAnswer reports whether the scheduler did not respond.
+func IsNoAnswer(err error) bool { return errors.Is(err, remote.ErrNoAnswer) }
+
+// Await waits until done is true, which is asked at each change of the host.
+func Await(ctx context.Context, host *tunnel.Host, done func() bool) error {
+	for {
+		changed := host.Changed()
+		if done() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// IsUp reports whether the host is connected.
+func IsUp(host *tunnel.Host) bool { return host.Status().State == api.HostUp }
+
+// maxEnvs is how many environments of clients are kept. Each ssh-agent that hangs delays
+// a login, so they are few.
+const maxEnvs = 3
+
+// envs are the environments of clients, which logins use: the agent may have been started
+// without the user's.
+type envs struct {
+	mu   sync.Mutex
+	list []api.Env // the newest first
+}
+
+// UseEnv keeps a client's environment as the newest.
+func (h *Hosts) UseEnv(env api.Env) { h.envs.use(env) }
+
+// use keeps an environment as the newest. It replaces one with the same ssh-agent.
+func (e *envs) use(env api.Env) {
+	if len(env) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	earlier := slices.DeleteFunc(slices.Clone(e.list), func(x api.Env) bool { return x["SSH_AUTH_SOCK"] == env["SSH_AUTH_SOCK"] })
+	e.list = append([]api.Env{env}, earlier[:min(len(earlier), maxEnvs-1)]...)
+}
+
+// all are the environments, the newest first, or one that is nil before the first client.
+func (e *envs) all() []api.Env {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.list) == 0 {
+		return []api.Env{nil}
+	}
+	return slices.Clone(e.list)
+}
+
+// newest is the environment of the newest client.
+func (e *envs) newest() api.Env { return e.all()[0] }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/joblog"
+	"tunctl/jobwatch/remote"
 )
 
 const (
@@ -31,6 +33,10 @@ func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResp
 	if err == nil && ended {
 		var over []api.Job
 		over, err = jobs.Recent(ctx)
+		list = slices.DeleteFunc(list, func(j api.Job) bool { // the queue lists it until its node is free again
+			ends := j.State == api.JobCompleting || j.State.Ended()
+			return ends && slices.ContainsFunc(over, func(o api.Job) bool { return o.Ref() == j.Ref() })
+		})
 		list = append(list, over...)
 	}
 	slices.SortStableFunc(list, jobwatch.CompareJobs)
@@ -79,8 +85,7 @@ func SchedulerError(host string, err error) error {
 	if err == nil || !IsNoAnswer(err) {
 		return err
 	}
-	return api.Errorf(api.CodeUnreachable, "%s: %w", host, err).
-		WithHint("jobs keep running; try again in a few minutes")
+	return api.Errorf(api.CodeUnreachable, "%s: %w", host, err).WithHint("jobs keep running; try again in a few minutes")
 }
 
 // Running are the user's running jobs on a host.
@@ -181,4 +186,67 @@ func (h *Hosts) servingJobs(ctx context.Context, host string) []api.Candidate {
 		return []api.Candidate{}
 	}
 	return slices.DeleteFunc(h.Inspect(ctx, host, running), func(c api.Candidate) bool { return c.App == "" })
+}
+
+// watcherKey identifies a job watcher. The name of a host is not enough: the config can
+// give it another scheduler or another account.
+type watcherKey struct {
+	host, account string
+	scheduler     string
+	private       string
+	limits        remote.Limits
+}
+
+// watchers are the job watchers that were needed so far.
+type watchers struct {
+	mu    sync.Mutex
+	ctx   context.Context // of Start; watchers end with it
+	work  *sync.WaitGroup
+	byKey map[watcherKey]*jobwatch.Watcher
+}
+
+// of are the watchers of a host, also those of earlier configs.
+func (l *watchers) of(host string) []*jobwatch.Watcher {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []*jobwatch.Watcher
+	for key, w := range l.byKey {
+		if key.host == host {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// Watcher returns the job watcher of a host as it is configured now.
+func (h *Hosts) Watcher(host string) *jobwatch.Watcher {
+	w, _ := h.WatcherOn(host)
+	return w
+}
+
+// WatcherOn returns the job watcher of a host as it is configured now, which its
+// sessions share, and its account; "" if the host was never connected. A watcher of an
+// earlier config serves those who have it, and is idle without them.
+func (h *Hosts) WatcherOn(host string) (w *jobwatch.Watcher, account string) {
+	options, on := h.WatchOptions(host), h.Pool.Host(host)
+	key := watcherKey{host: host, account: on.Account(), scheduler: options.Scheduler, private: options.Private, limits: options.Limits}
+	l := &h.watchers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, ok := l.byKey[key]
+	if !ok {
+		w = jobwatch.NewWatcher(Runner{on, key.account}, options)
+		l.byKey[key] = w
+		ctx := l.ctx
+		l.work.Go(func() { _ = w.Serve(ctx) }) // until ctx ends
+	}
+	return w, key.account
+}
+
+// ConnectedWatcher is Watcher for a host that must be connected.
+func (h *Hosts) ConnectedWatcher(host string) (*jobwatch.Watcher, error) {
+	if err := h.Connected(host); err != nil {
+		return nil, err
+	}
+	return h.Watcher(host), nil
 }

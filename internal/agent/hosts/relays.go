@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -55,6 +56,33 @@ func (r *relays) open() {
 	for i := range r.list {
 		if r.list[i].Left.IsZero() {
 			r.list[i].Left = time.Now()
+		}
+	}
+	r.openJournals()
+}
+
+// journals is the folder of what pages have taken of their kernels. Those that no relay can keep any more are
+// removed when the agent starts.
+func (r *relays) journals() string {
+	if r.file == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(r.file), "pages")
+}
+
+// openJournals makes the folder, and removes what is old.
+func (r *relays) openJournals() {
+	if r.file == "" {
+		return
+	}
+	folder := r.journals()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		r.log.Warn("cannot note what pages have taken", "err", err)
+	}
+	old, _ := os.ReadDir(folder)
+	for _, entry := range old {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > 2*node.Hold {
+			_ = os.Remove(filepath.Join(folder, entry.Name()))
 		}
 	}
 }
@@ -112,15 +140,28 @@ func (r relaysOf) Remove(record node.Record, left bool) {
 	})
 }
 
+// Left implements node.Records.
+func (r relaysOf) Left(like node.Record) (found node.Record, ok bool) {
+	r.all.change(func(list []relay) []relay {
+		i := slices.IndexFunc(list, func(x relay) bool { return x.Host == r.host && !x.Left.IsZero() && x.Record.CanFollow(like) })
+		if ok = i >= 0; ok {
+			like.Ticket = list[i].Record.Ticket
+			list[i], found = relay{Host: r.host, Record: like}, like
+		}
+		return list
+	})
+	return found, ok
+}
+
 // failed notes that a relay could not be ended. The node may have refused a login for that, which the
 // site may count: after the second time it is tried once an hour at most.
-func (r relaysOf) failed(record node.Record) {
+func (r relaysOf) failed(record node.Record, pause time.Duration) {
 	r.all.mu.Lock()
 	defer r.all.mu.Unlock()
 	if i := slices.IndexFunc(r.all.list, r.is(record)); i >= 0 {
 		x := &r.all.list[i]
 		x.failures++
-		x.next = time.Now().Add(time.Minute)
+		x.next = time.Now().Add(pause)
 		if x.failures > 1 {
 			x.next = time.Now().Add(time.Hour)
 		}
@@ -155,9 +196,13 @@ func (h *Hosts) endRelay(ctx context.Context, host string, record node.Record) {
 	defer cancel()
 	n := h.Node(h.Pool.Host(host), record.Options())
 	defer n.Close()
-	if err := n.EndRelay(ctx, record); err != nil {
+	switch err := n.EndRelay(ctx, record); {
+	case errors.Is(err, node.ErrKept):
+		relaysOf{host, h.relays}.failed(record, time.Hour)
+		return
+	case err != nil:
 		h.log.Info("a relay that was left could not be ended", "host", host, "job", record.Job, "err", err)
-		relaysOf{host, h.relays}.failed(record)
+		relaysOf{host, h.relays}.failed(record, time.Minute)
 		return
 	}
 	h.log.Info("ended a relay that was left", "host", host, "job", record.Job)

@@ -40,7 +40,7 @@ type Options struct {
 	Site func() (configs.Site, bool)
 	// Reached reports whether the login node connects to the job's page by that name of a node.
 	Reached func(node string) bool
-	// Held is called when what Run.Held returns has changed.
+	// Held is called when what Run.Held or Run.Cells returns has changed.
 	Held func()
 	Log  *slog.Logger
 }
@@ -150,14 +150,16 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 		return known, nil
 	}
 	var since time.Time // other names of the node are looked up
-	if n.Reached(name) {
+	if n.Reached(name) || n.SameAsHost(name) {
 		since = time.Now() // this one is enough
 	}
 	o := node.Options{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice, Held: n.Options.Held}
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
-	if n.Jobs.HasSteps(ctx) {
+	if n.SameAsHost(name) {
+		o.OnHost, o.NoResume = true, true
+	} else if n.Jobs.HasSteps(ctx) {
 		o.Job, o.Cluster = stepID(job), job.Cluster
 	} else {
 		o.QsubJob = strings.Replace(job.ID, "[]", "["+job.Task+"]", 1) // an array's task has an id of its own
@@ -197,6 +199,16 @@ func (n *Run) Close() {
 	for _, node := range open {
 		node.Close()
 	}
+}
+
+// Cells are those of notebooks in the job whose page is gone.
+func (n *Run) Cells() (all api.Cells) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, node := range n.open {
+		all = all.Merge(node.Cells())
+	}
+	return all
 }
 
 // Held is what the last lost connection meant for what runs inside the job; nil: none was lost.

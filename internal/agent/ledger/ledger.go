@@ -117,9 +117,7 @@ func (l *Ledger) next() state.Submission { return l.saved().Next() }
 
 func (l *Ledger) host() string { return l.owner.Config().Host }
 
-func (l *Ledger) notify(format string, args ...any) {
-	l.owner.Notify("", fmt.Sprintf(format, args...))
-}
+func (l *Ledger) notify(format string, args ...any) { l.owner.Notify("", fmt.Sprintf(format, args...)) }
 
 // show says what happens within the session's state.
 func (l *Ledger) show(format string, args ...any) {

@@ -18,6 +18,7 @@ import (
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/joblog"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/step"
 )
 
 // Job is the job whose endpoint is probed: its machines, and what is known about the ways there.
@@ -52,6 +53,8 @@ type Node interface {
 	Limited() bool
 	// DialInside connects from inside the job, where a connection outlives the one to the host.
 	DialInside(ctx context.Context, network, address string, first []byte) (net.Conn, error)
+	// DialKernel does the same for a page's WebSocket to its kernel, or continues one that was kept.
+	DialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (*step.KernelConn, bool, error)
 }
 
 // Limits bound how long and how often is probed.
@@ -81,7 +84,8 @@ func DefaultLimits() Limits {
 
 // Options are what a prober needs.
 type Options struct {
-	Session string // for the log
+	Session string // for the log, and for the output of its cells
+	Collect bool   // what cells print while their page is closed
 	Job     Job
 	Limits  Limits
 	Log     *slog.Logger

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/step"
 )
 
 // jobOnNode is a job whose page the login node reaches, too.
@@ -36,6 +37,10 @@ func (j *jobOnNode) Dial(context.Context, string, string) (net.Conn, error) {
 
 func (j *jobOnNode) OpenChannel(context.Context, string, []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	return nil, nil, errors.New("no command runs there")
+}
+
+func (j *jobOnNode) DialKernel(context.Context, string, string, []byte, step.Kernel, func() error) (*step.KernelConn, bool, error) {
+	return nil, false, errors.ErrUnsupported
 }
 
 func (j *jobOnNode) DialInside(ctx context.Context, _, address string, first []byte) (net.Conn, error) {

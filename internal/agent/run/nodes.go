@@ -47,7 +47,7 @@ type probed struct {
 
 // probeOptions are those of a prober for a session's job.
 func (r *Run) probeOptions() probe.Options {
-	return probe.Options{Session: r.Name, Job: probed{r.nodes, r}, Limits: r.limits.Probe, Log: r.Log}
+	return probe.Options{Session: r.Name, Collect: r.owner.Config().Output, Job: probed{r.nodes, r}, Limits: r.limits.Probe, Log: r.Log}
 }
 
 // Host implements probe.Job.

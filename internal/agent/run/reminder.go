@@ -43,7 +43,7 @@ func (r *reminder) remind(job api.Job, now time.Time) time.Time {
 	reminded := r.mark > 0 && job.End.Sub(r.end).Abs() < time.Minute && r.mark <= mark
 	if mark > 0 && !reminded {
 		r.end, r.mark = job.End, mark
-		r.owner.Notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends in %s: save your work, the time limit is %s", r.session, api.DurationText(job.End.Sub(now)), api.ClockText(job.End, now)))
+		r.owner.Notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends at %s: save your work, the time limit of its job is near", r.session, api.ClockText(job.End, now)))
 	}
 	return next
 }

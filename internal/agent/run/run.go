@@ -305,7 +305,6 @@ func (r *Run) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job)
 	if watch.JustSubmitted() {
 		r.follower.ReadOften() // the job may start at once
 	}
-	watch.LogFollowed()
 	feed := joblog.Feed(detector)
 	r.work.Go(func() {
 		err := r.follower.Serve(ctx, func(c joblog.Chunk) {
@@ -484,7 +483,7 @@ func (r *Run) reportSilence(job api.Job) {
 		r.showReading(job)
 	default:
 		r.owner.Change(func(f *facts.Facts) {
-			f.Doing.Text = fmt.Sprintf("job %s has been running for %s, and %s", job.ID, api.DurationText(time.Since(r.runningSince)), r.silence)
+			f.Doing.Text = fmt.Sprintf("job %s has been running since %s, and %s", job.ID, api.ClockText(r.runningSince, time.Now()), r.silence)
 			if job.Hint != api.HintSpooled { // which says why
 				f.Doing.Hint = fmt.Sprintf("the job may still be setting up, or write to another file: set log = \"…\" in [session.%s]", f.Name)
 			}

@@ -1,12 +1,17 @@
 package session
 
 import (
+	"context"
 	"time"
 
 	"tunctl/internal/agent/facts"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
+	"tunctl/internal/api"
+	"tunctl/internal/gateway"
+	"tunctl/internal/latest"
+	"tunctl/internal/usage"
 	"tunctl/internal/words"
 )
 
@@ -68,8 +73,132 @@ func (s followed) HeldChanged() {
 	if nodes == nil {
 		return
 	}
-	h := nodes.Held()
-	if h != nil && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
+	h, cells := nodes.Held(), nodes.Cells()
+	s.mu.Lock()
+	before := s.told
+	s.told.cells = cells
+	if h != nil {
+		s.told.until = h.Until
+	}
+	s.mu.Unlock()
+	if h != nil && h.Until != before.until && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
 		s.Notify("", s.Name+": "+words.HeldOver(*h))
 	}
+	if text := words.Cells(s.Name, cells); text != "" && (cells.Finished > before.cells.Finished || cells.Waiting > before.cells.Waiting) {
+		s.Notify("", s.Name+": "+text)
+	}
+}
+
+// measured is a session for its meter.
+type measured struct{ session *Session }
+
+// Run implements usage.Source.
+func (m measured) Run() usage.Run {
+	nodes, err := m.session.RunningNodes()
+	if err != nil {
+		return nil
+	}
+	return nodes
+}
+
+// Traffic implements usage.Source.
+func (m measured) Traffic() (in, out, conns int64) {
+	m.session.mu.Lock()
+	list := m.session.pages.forwards.Status()
+	m.session.mu.Unlock()
+	for _, f := range list {
+		in, out, conns = in+f.BytesIn, out+f.BytesOut, conns+f.Conns
+	}
+	return in, out, conns
+}
+
+// IdleAfter implements usage.Source.
+func (m measured) IdleAfter() time.Duration { return m.session.Config().Idle }
+
+// PageUsed implements usage.Source.
+func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
+	m.session.mu.Lock()
+	r := m.session.pages.route
+	m.session.mu.Unlock()
+	if r == nil {
+		return time.Time{}, nil
+	}
+	return r.LastUsed(ctx)
+}
+
+// SetIdle implements usage.Source. The notice follows the state that says so: without that, it is
+// withdrawn.
+func (m measured) SetIdle(text string) {
+	idle := text != ""
+	if m.session.Facts().Idle != idle {
+		m.session.Change(func(f *facts.Facts) { f.Idle = idle })
+	}
+	if idle {
+		m.session.Notify(api.NoticeIdle, text)
+	}
+}
+
+// Machine returns a node of the session's running job, as [jobnode.Run.Machine] does. It never
+// brings a session up: the error says why there is no node, and what to run.
+func (s *Session) Machine(ctx context.Context, which string) (gateway.Machine, error) {
+	nodes, err := s.RunningNodes()
+	if err != nil {
+		return nil, err
+	}
+	return nodes.Machine(ctx, which)
+}
+
+// RunningNodes are the nodes of the session's job, if it runs.
+func (s *Session) RunningNodes() (*jobnode.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if nodes := s.nodes.Load(); nodes != nil {
+		if job := nodes.Job(); job.State == api.JobRunning && job.Node != "" {
+			return nodes, nil
+		}
+	}
+	return nil, s.notRunningLocked()
+}
+
+// notRunningLocked says why nothing runs inside the session's job, and what to run.
+func (s *Session) notRunningLocked() *api.Error {
+	start := facts.StartAgain(s.cfg)
+	if s.origin.isJob() {
+		start = facts.StartedByHand
+	}
+	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes.Load() != nil, time.Now())
+}
+
+// Extend gives the session's job more time.
+func (s *Session) Extend(ctx context.Context, by time.Duration) (api.Job, error) {
+	if !s.HasJob() {
+		return api.Job{}, OnlyForwards(s.Name)
+	}
+	job, err := s.Jobs.Extend(ctx, by)
+	if err == nil {
+		s.update(ctx, job)
+	}
+	return job, err
+}
+
+// update passes a job that was queried apart from the watch to the session, and waits
+// until it is shown.
+func (s *Session) update(ctx context.Context, job api.Job) {
+	events := s.parts.Hub.Subscribe("", api.AnswersNone)
+	defer s.parts.Hub.Unsubscribe(events)
+	s.acting.Lock() // one offer at a time
+	running := s.InProgress()
+	if running {
+		latest.Offer(s.jobUpdates, job)
+	}
+	s.acting.Unlock()
+	if !running {
+		s.Jobs.SetJob(job)
+		return
+	}
+	events.Await(ctx, func() bool {
+		known := s.Facts()
+		now := known.Job()
+		return now == nil || now.End.Equal(job.End)
+	})
 }

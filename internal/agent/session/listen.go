@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/tunnel"
 )
 
@@ -150,7 +151,7 @@ func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list
 		s.mu.Unlock()
 		return nil, err
 	}
-	added := specTexts(s.pages.forwards.Specs(true))
+	added := lists.Map(s.pages.forwards.Specs(true), configs.ForwardSpec.String)
 	ports := s.pages.forwards.Ports()
 	s.mu.Unlock()
 	return list, s.record(func(r *state.Session) {
@@ -198,20 +199,12 @@ func (s *Session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forwa
 	}
 	for _, spec := range specs {
 		if x := s.pages.forwards.To(spec); x == nil || !x.Added {
-			added := strings.Join(specTexts(s.pages.forwards.Specs(true)), ", ")
+			added := strings.Join(lists.Map(s.pages.forwards.Specs(true), configs.ForwardSpec.String), ", ")
 			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.Name).
 				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
 		}
 	}
 	return s.pages.forwards.Remove(specs), nil
-}
-
-func specTexts(specs []configs.ForwardSpec) []string {
-	var texts []string
-	for _, s := range specs {
-		texts = append(texts, s.String())
-	}
-	return texts
 }
 
 // CloseForwards ends what the sessions listen on, as the agent stops: the next one needs their ports.

@@ -32,7 +32,7 @@ func quietSession(t *testing.T) *Session {
 	}
 	a.Hosts = hosts.New(hosts.Options{Settings: a.Settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
 	NewRegistry(a)
-	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"}, fromConfig, "")
+	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"}, fromConfig)
 	s.facts = facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.Limits.Remind}
 	s.save(t, wanted)
 	return s

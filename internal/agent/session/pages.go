@@ -124,7 +124,8 @@ func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 	case !s.hasJobLocked():
 		return main, nil, OnlyForwards(s.Name)
 	case !s.hasPageLocked(): // its log is not read
-		return main, nil, noPageError(s.Name)
+		return main, nil, api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", s.Name).
+			WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", s.Name, s.Name)
 	case isMain && s.facts.Link != "":
 		return api.OpenResponse{URL: s.facts.Link}, nil, nil
 	case isMain && ep != nil && s.pages.forwards != nil:
@@ -206,12 +207,6 @@ func notInside(forwards []api.Forward, main string) string {
 		return ""
 	}
 	return strings.Join(pages, " and ") + " did not get through to the job when they were opened; reload the page to connect them again"
-}
-
-// noPageError is the error for the page of a session that has none.
-func noPageError(session string) *api.Error {
-	return api.Errorf(api.CodeUsage, "session %s has no page: it is for work inside its job", session).
-		WithHint("`tunctl ssh %s` opens a shell there, `tunctl code %s` an editor", session, session)
 }
 
 // verifyTimeout bounds the probe that an up waits for: the command waits for the agent

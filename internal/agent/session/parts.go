@@ -4,15 +4,20 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/ledger"
+	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/internal/usage"
+	"tunctl/jobwatch/remote"
+	"tunctl/tunnel"
 )
 
 // Parts are what all sessions use, and the agent around them.
@@ -41,8 +46,8 @@ type Parts struct {
 func (a *Parts) ledgerOptions() ledger.Options {
 	return ledger.Options{
 		Store: a.Store, History: a.History, Hosts: a.Hosts, Settings: a.Settings, Log: a.Log, Source: a.Source,
-		Limits:    ledger.Limits{Jobs: a.Limits.Jobs, KeepLead: a.Limits.KeepLead, KeepPerDay: a.Limits.KeepPerDay, KeepRetry: a.Limits.KeepRetry},
-		Unsettled: func() { signal(a.unsettled) }, Recover: a.Sessions.RecoverJobs, FreeName: a.Sessions.freeName,
+		Limits:    a.Limits.Limits,
+		Unsettled: func() { latest.Signal(a.unsettled) }, Recover: a.Sessions.RecoverJobs, FreeName: a.Sessions.freeName,
 		Remember: func(session string, with api.Choices) {
 			if s, err := a.Sessions.Find(session); err == nil {
 				_ = s.record(func(r *state.Session) { r.AddRecent(with) })
@@ -74,10 +79,54 @@ func (a *Parts) Reload() {
 	a.Hub.Publish(api.Event{Type: api.EventStatus})
 }
 
-// signal sends to a channel unless a signal is waiting there already.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// Limits bound what the agent does without being asked, and how long it waits.
+type Limits struct {
+	ledger.Limits
+	Tunnel tunnel.Limits
+	Probe  probe.Limits
+	// Usage is how often a running job is measured while somebody looks.
+	Usage time.Duration
+	// Silent is how long a running job may write nothing before the session says so.
+	Silent time.Duration
+	// Remind are the times before a job's end at which the user is reminded, the longest
+	// first.
+	Remind []time.Duration
+	// Permit is how long after the user last asked for a session its job may be submitted.
+	Permit time.Duration
+	// Quota is how long the output of a site's quota commands is repeated without running
+	// them again.
+	Quota time.Duration
+	// Socket is how often the agent checks that its socket still exists.
+	Socket time.Duration
+	// Crashes is how many crashes within CrashWindow make the agent start without
+	// connecting.
+	Crashes     int
+	CrashWindow time.Duration
+	// Drain is how long requests may take to finish when the agent stops.
+	Drain time.Duration
+}
+
+// DefaultLimits are gentle to login nodes and schedulers.
+func DefaultLimits() Limits {
+	return Limits{
+		Limits: ledger.Limits{Jobs: remote.DefaultLimits(), KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute},
+		Tunnel: tunnel.DefaultLimits(), Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Socket: 5 * time.Second,
+		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
+		Permit:  time.Hour,
+		Quota:   time.Hour,
+		Crashes: 3, CrashWindow: 10 * time.Minute,
+		Silent: time.Minute,
+		Usage:  10 * time.Second,
 	}
+}
+
+// PracticeLimits are quick, for the practice cluster.
+func PracticeLimits() Limits {
+	l := DefaultLimits()
+	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
+	l.Probe.Every = 100 * time.Millisecond
+	l.KeepRetry = time.Second
+	l.Socket = 200 * time.Millisecond
+	l.Usage = 2 * time.Second
+	return l
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
-	s := newSession(bareShared(), configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"}, fromConfig, "")
+	s := newSession(bareShared(), configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"}, fromConfig)
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	if s.facts.Permit.Live(time.Now()) {
@@ -34,7 +34,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 }
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
-	s := newSession(bareShared(), configs.Session{Name: "narval-7"}, attached, "")
+	s := newSession(bareShared(), configs.Session{Name: "narval-7"}, attached)
 	r := &attempt{session: s, done: make(chan struct{})}
 	defer close(r.done)
 	r.grantLocked("")

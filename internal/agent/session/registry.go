@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/configs"
@@ -17,6 +18,8 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 )
 
@@ -26,9 +29,9 @@ import (
 type Registry struct {
 	*Parts
 
-	pause      pause // of what is restored
+	pause      atomic.Pointer[api.Problem] // of what is restored; nil: none
 	waiters    submit.Waiters
-	recoveries sync.Map // a chan struct{} by the name of its host, which a recovery of its jobs fills
+	recoveries sync.Map // a ctxtime.Mutex by the name of its host, which a recovery of its jobs holds
 	mu         sync.Mutex
 	byName     map[string]*Session // that were up since the agent started
 }
@@ -60,16 +63,12 @@ func (r *Registry) Find(name string) (*Session, error) {
 	problem := r.Settings.Problem()
 	switch {
 	case problem != nil:
-		return nil, api.Errorf(api.CodeConfig, "%s", problem.Message).
-			WithHint("fix the file; `tunctl config check` checks it")
+		return nil, api.Errorf(api.CodeConfig, "%s", problem.Message).WithHint("fix the file; `tunctl config check` checks it")
 	case len(config.Sessions) == 0 && len(r.byName) == 0:
 		return nil, api.Errorf(api.CodeConfig, "no sessions in %s", config.Path).
 			WithHint("`tunctl init` creates one; `tunctl config edit` starts from an example")
 	}
-	names := make([]string, 0, len(config.Sessions))
-	for _, s := range config.Sessions {
-		names = append(names, s.Name)
-	}
+	names := lists.Map(config.Sessions, func(s configs.Session) string { return s.Name })
 	for _, n := range slices.Sorted(maps.Keys(r.byName)) {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
@@ -80,11 +79,7 @@ func (r *Registry) Find(name string) (*Session, error) {
 }
 
 func (r *Registry) addLocked(cfg configs.Session, from origin) *Session {
-	return r.addOfLocked(cfg, from, "")
-}
-
-func (r *Registry) addOfLocked(cfg configs.Session, from origin, of string) *Session {
-	s := newSession(r.Parts, cfg, from, of)
+	s := newSession(r.Parts, cfg, from)
 	r.byName[s.Name] = s
 	return s
 }
@@ -99,7 +94,7 @@ func (r *Registry) restoreLocked(name string) (*Session, bool) {
 		return r.addLocked(r.attachedConfig(name, rec.Submissions[0].Host), orphaned), true
 	case rec.Of != "":
 		if cfg, configured := r.Settings.Config().Session(rec.Of); configured {
-			return r.addSecondLocked(name, cfg), true
+			return r.addLocked(secondConfig(cfg, name), second), true
 		}
 	case len(rec.Forwards) > 0:
 		return r.addLocked(configs.Session{Name: name, Host: rec.Attached, Forward: r.savedForwards(name, rec.Forwards)}, adhoc), true
@@ -263,11 +258,7 @@ func (r *Registry) Second(first *Session, name string) (*Session, error) {
 			return nil, err
 		}
 	}
-	return r.addSecondLocked(name, cfg), nil
-}
-
-func (r *Registry) addSecondLocked(name string, base configs.Session) *Session {
-	return r.addOfLocked(secondConfig(base, name), second, base.Name)
+	return r.addLocked(secondConfig(cfg, name), second), nil
 }
 
 // secondConfig are the settings of a second session: the job has another name, and nothing
@@ -326,7 +317,7 @@ func (r *Registry) sameJobLocked(name, host string) (other string, same bool) {
 func (r *Registry) Adhoc(host string, specs []configs.ForwardSpec) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	texts := specTexts(specs)
+	texts := lists.Map(specs, configs.ForwardSpec.String)
 	base := adhocName(host, specs[0])
 	name := base
 	for n := 2; ; n++ {
@@ -387,8 +378,7 @@ func (r *Registry) Attach(req api.AttachRequest, job api.Job) (*Session, error) 
 	case live && known:
 		return s, nil
 	case live || configured:
-		return nil, api.Errorf(api.CodeUsage, "session %q already exists", name).
-			WithHint("choose another name with --save")
+		return nil, api.Errorf(api.CodeUsage, "session %q already exists", name).WithHint("choose another name with --save")
 	}
 	err := r.Store.Update(name, func(rec *state.Session) {
 		*rec = state.Session{Attached: req.Host, Port: rec.Port, Submissions: state.Submissions{{Role: state.RoleJob, Job: &job, Host: req.Host}}}
@@ -417,20 +407,20 @@ func attachedName(host, id string) string {
 // It submits nothing.
 func (r *Registry) Restore() {
 	for _, s := range r.Saved() {
-		why, rec := r.pause.errorFor(s.Name), r.Store.Session(s.Name)
+		pause, rec := r.Paused(), r.Store.Session(s.Name)
 		switch {
 		case s.InProgress(): // the user was first
 		case rec.Failure != nil && !rec.Submissions.AnyLive() && s.Config().Submit != "": // a new attempt could only say that there is no job
 			s.Change(func(f *facts.Facts) { f.Started, f.Looking = true, false })
-		case why != nil:
-			s.Change(func(f *facts.Facts) { f.Started, f.Looking, f.Paused = true, false, why })
+		case pause != nil:
+			s.Change(func(f *facts.Facts) { f.Started, f.Looking, f.Paused = true, false, pausedError(pause, s.Name) })
 		default:
 			_, _ = s.start(request{who: byAgent, downs: s.Downs()}) // an error says that it was taken down meanwhile
 		}
 	}
 	for _, name := range r.Store.Unsettled() {
 		for _, sub := range r.Store.Session(name).Submissions {
-			if sub.Cancel && r.pause.why() == nil {
+			if sub.Cancel && r.Paused() == nil {
 				r.Hosts.Pool.Host(sub.Host).Want() // to end a job saves its cost
 			}
 		}
@@ -466,7 +456,7 @@ func (r *Registry) Saved() []*Session {
 
 // Resume ends a pause: the user has asked for something. It restores the other sessions.
 func (r *Registry) Resume() {
-	if !r.pause.end() {
+	if r.pause.Swap(nil) == nil {
 		return
 	}
 	r.Log.Info("a person ended the pause after crashes")
@@ -485,7 +475,7 @@ func (r *Registry) HostChanged(h api.Host) {
 		return
 	}
 	r.ObserveAll()
-	signal(r.unsettled)
+	latest.Signal(r.unsettled)
 	if r.Store.Incomplete(h.Alias) {
 		r.Work.Go(func() {
 			if err := r.RecoverJobs(r.Ctx, h.Alias); err != nil { // the next connection tries again

@@ -23,6 +23,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/internal/usage"
 	"tunctl/jobwatch"
 	"tunctl/tunnel"
@@ -73,13 +74,20 @@ type Session struct {
 	pages   pages
 	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
+	told    struct { // of what runs inside the job
+		until time.Time // the end of the last interruption
+		cells api.Cells
+	}
 }
 
-func newSession(a *Parts, cfg configs.Session, from origin, of string) *Session {
-	s := &Session{parts: a, Name: cfg.Name, origin: from, Of: of, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
-	s.observer = &observer{session: s, watches: map[observation]*jobwatch.Watch{}}
-	s.Jobs = ledger.New(ledger.Session{Name: s.Name, Of: of, OneJob: from.isJob()}, s, a.ledgerOptions())
+func newSession(a *Parts, cfg configs.Session, from origin) *Session {
 	rec := a.Store.Session(cfg.Name)
+	s := &Session{parts: a, Name: cfg.Name, origin: from, cfg: cfg, jobUpdates: make(chan api.Job, 1)}
+	if from == second {
+		s.Of = rec.Of
+	}
+	s.observer = &observer{session: s, watches: map[observation]*jobwatch.Watch{}}
+	s.Jobs = ledger.New(ledger.Session{Name: s.Name, Of: s.Of, OneJob: from.isJob()}, s, a.ledgerOptions())
 	s.facts = facts.Facts{Name: cfg.Name, Saved: rec, Host: api.Host{Alias: cfg.Host}}
 	s.current = lastKnown(cfg, rec, time.Now())
 	s.Meter = usage.NewMeter(s.Name, measured{s}, a.Usage, a.Limits.Usage, a.Log)
@@ -103,7 +111,7 @@ func (s *Session) Status() api.Session {
 	st := s.current
 	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
 	if nodes := s.nodes.Load(); nodes != nil {
-		st.Held = nodes.Held() // what waits changes all the time
+		st.Held, st.Cells = nodes.Held(), nodes.Cells() // what waits changes all the time
 	}
 	st.Warnings = s.warningsLocked(st)
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
@@ -308,7 +316,7 @@ func (s *Session) Stop(ctx context.Context, cancel bool) (api.Session, error) {
 	if !cancel {
 		return s.Status(), nil
 	}
-	defer signal(s.parts.unsettled) // what could not be ended now
+	defer latest.Signal(s.parts.unsettled) // what could not be ended now
 	err := s.parts.Sessions.recoverToEnd(ctx, s)
 	if err == nil {
 		err = s.Jobs.End(ctx)
@@ -406,7 +414,7 @@ func (s *Session) enterLocked() {
 		next.NotRespondingSince = s.facts.Host.NotRespondingSince
 	}
 	if nodes := s.nodes.Load(); nodes != nil {
-		next.Held = nodes.Held()
+		next.Held, next.Cells = nodes.Held(), nodes.Cells()
 	}
 	next.Warnings = s.warningsLocked(next)
 	to := s.targetsLocked(v.State == api.SessionReady)

@@ -1,14 +1,25 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
 
+	"tunctl/configs"
 	"tunctl/internal/agent/facts"
+	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/run"
+	"tunctl/internal/agent/state"
+	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/localapi"
 	"tunctl/jobwatch"
+	"tunctl/tunnel"
 )
 
 // Up brings a session up for the user. Unless it is only to adopt a job, it permits one
@@ -169,4 +180,218 @@ func (r *Registry) Wait(waiter string) (left func()) {
 			s.Revoke(waiter)
 		}
 	}
+}
+
+// RecentChoices are those of a session's earlier runs. A second session shares them with the
+// one of the config.
+func (s *Session) RecentChoices() []api.Choices {
+	return s.parts.Store.Session(cmp.Or(s.Of, s.Name)).Recent
+}
+
+// Source is what a session's job is made from.
+func (a *Parts) Source(cfg configs.Session) *submit.Source {
+	return &submit.Source{
+		Session: cfg, Section: a.Sessions.Section(cfg.Name), Host: a.Settings.Config().Host(cfg.Host), Sites: a.Settings.Sites(),
+		Scheduler: a.Hosts.KnownScheduler(cfg.Host), Found: a.Store.Found(cfg.Host), Folder: filepath.Dir(a.Settings.Config().Path), Log: a.Log,
+	}
+}
+
+// requestedPlan is the plan of a request with choices, checked as far as the site is known; zero if
+// it has none.
+func (r *Registry) requestedPlan(s *Session, req api.UpRequest) (submit.Plan, error) {
+	if len(req.With) == 0 && !req.Again {
+		return submit.Plan{}, nil
+	}
+	cfg := s.Config()
+	if cfg.Submit == "" {
+		return submit.Plan{}, api.Errorf(api.CodeUsage, "nothing can be chosen for session %s: tunctl submits no job for it", s.Name).
+			WithHint(`set submit = "~/script.sh" in [session.%s]`, r.Section(s.Name))
+	}
+	with := api.Choices{}
+	if req.Again {
+		recent := s.RecentChoices()
+		if len(recent) == 0 {
+			return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has no earlier choices to repeat", s.Name).
+				WithHint("`tunctl up %s --with NAME=VALUE` makes some", s.Name)
+		}
+		maps.Copy(with, recent[0])
+	}
+	maps.Copy(with, req.With)
+	return r.Source(cfg).Plan(with)
+}
+
+// attempt is one attempt to bring a session up and keep it up.
+type attempt struct {
+	session *Session
+	host    *tunnel.Host
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	// Guarded by session.mu:
+	who    requester // the user may ask for what the agent has started
+	client string    // through which the user last asked
+}
+
+// launchLocked begins an attempt.
+func (r *attempt) launchLocked() {
+	s := r.session
+	ctx, cancel := context.WithCancel(s.parts.Ctx)
+	r.cancel, s.attempt = cancel, r
+	s.enterLocked()
+	s.parts.Work.Go(func() { s.Meter.Serve(ctx) })
+	s.parts.Work.Go(func() {
+		defer r.dropFailed() // after done, which a stop waits for
+		defer close(r.done)
+		defer cancel()
+		r.finish(r.stayUp(ctx))
+		s.observer.observe()
+	})
+}
+
+// finish records why an attempt ended. The listener stays, and shows it.
+func (r *attempt) finish(err error) {
+	s := r.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt != r {
+		return // taken down meanwhile
+	}
+	s.attempt = nil
+	if s.parts.Ctx.Err() != nil {
+		return // the agent stops: the session is still wanted
+	}
+	failure := api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
+	if err != nil {
+		failure = *api.AsError(err)
+	}
+	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && s.facts.Permit.Live(time.Now()) {
+		again := s.newAttemptLocked(r.host, byPerson, r.client) // the user asked just as the attempt ended, or for a job that was over
+		again.expireLocked()
+		again.launchLocked()
+		return
+	}
+	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
+		s.facts.Candidates = several.Jobs
+	}
+	s.facts.Answers, s.facts.Looking, s.facts.Permit = false, false, submit.Permit{}
+	// The next agent shows it too, since it can submit no job either; a log's token is not saved.
+	secrets := s.pages.secrets(s.facts.Endpoint)
+	failure.Message, failure.Hint = api.Redact(failure.Message, secrets...), api.Redact(failure.Hint, secrets...)
+	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
+}
+
+// isByPerson reports whether the user asked for it.
+func (r *attempt) isByPerson() bool {
+	r.session.mu.Lock()
+	defer r.session.mu.Unlock()
+	return r.who == byPerson
+}
+
+// grantLocked records the user's permission. A job that was started by hand is never
+// submitted again, and a session with only forwards has no job.
+func (r *attempt) grantLocked(waiter string) {
+	s := r.session
+	if s.origin.isJob() || !s.hasJobLocked() {
+		return
+	}
+	s.facts.Permit.Grant(waiter, s.parts.Limits.Permit)
+	r.expireLocked()
+}
+
+// expireLocked ends the permission of an attempt when its time is over.
+func (r *attempt) expireLocked() {
+	s := r.session
+	end := s.facts.Permit.End()
+	s.parts.Work.Go(func() {
+		for time.Now().Before(end) {
+			select {
+			case <-ctxtime.WallTimer(end):
+			case <-r.done:
+				return
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.lapseLocked()
+	})
+}
+
+// Revoke ends the permission of a command that no longer waits.
+func (s *Session) Revoke(waiter string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt != nil && s.facts.Permit.Revoke(waiter) {
+		s.attempt.lapseLocked()
+	}
+}
+
+// lapseLocked ends the permission of an attempt once no command waits any more: from then
+// on the agent only adopts an existing job.
+func (r *attempt) lapseLocked() {
+	s := r.session
+	if s.attempt != r || s.facts.Permit.IsZero() || s.facts.Permit.Live(time.Now()) {
+		return // of an earlier attempt, used, or still valid
+	}
+	r.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
+	s.parts.Log.Info("nobody waits for the job any more: it will not be submitted", "session", s.Name)
+	s.enterLocked()
+}
+
+// errAccountChanged says that the host is connected to another account than before.
+var errAccountChanged = errors.New("the host is connected as another account")
+
+// stayUp brings the session up, and looks for its job again when the host reconnects to
+// another account: after an edit of the config that may be another cluster, or the same
+// one by another address. What the user permitted was for the first account.
+func (r *attempt) stayUp(ctx context.Context) error {
+	s := r.session
+	for {
+		err := r.bringUpOnAccount(ctx)
+		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
+			return err
+		}
+		s.parts.Log.Info("the host is connected as another account; looking for the job there", "session", s.Name, "account", r.host.Account())
+		s.mu.Lock()
+		if s.attempt != nil {
+			s.attempt.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
+			s.enterLocked()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// bringUpOnAccount is bringUp until the host is connected to another account than at
+// first.
+func (r *attempt) bringUpOnAccount(ctx context.Context) error {
+	host := r.host
+	if !r.session.HasJob() {
+		return r.bringUp(ctx) // its forwards work with any account
+	}
+	there, leave := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	first := ""
+	if hosts.IsUp(host) {
+		first = host.Account()
+	}
+	watch.Go(func() { leave(awaitAccountChange(there, host, first)) })
+	err := r.bringUp(there)
+	leave(nil)
+	watch.Wait()
+	if errors.Is(context.Cause(there), errAccountChanged) || errors.Is(err, tunnel.ErrOtherAccount) {
+		return errAccountChanged
+	}
+	return err
+}
+
+// awaitAccountChange returns errAccountChanged once the host is connected to another
+// account than the first. If first is "", that is the next one.
+func awaitAccountChange(ctx context.Context, host *tunnel.Host, first string) error {
+	err := hosts.Await(ctx, host, func() bool {
+		if !hosts.IsUp(host) {
+			return false
+		}
+		first = cmp.Or(first, host.Account())
+		return host.Account() != first
+	})
+	return cmp.Or(err, errAccountChanged)
 }

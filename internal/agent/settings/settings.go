@@ -5,8 +5,13 @@ package settings
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +19,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/jobwatch/detect"
+	"tunctl/tunnel/sshconfig"
 )
 
 // Settings are what the user has written, read from files that may change at any time.
@@ -21,13 +27,17 @@ type Settings struct {
 	paths     home.Paths
 	sshConfig string
 	log       *slog.Logger
-	sites     sites
 
 	mark string // of the config file when Reload last read it
 
 	mu      sync.Mutex
 	config  *configs.Config
 	problem *api.Problem
+
+	// The sites as they were last read.
+	sites        configs.Sites
+	sitesVersion string // of their folders
+	sitesProblem string // the last one that was logged
 }
 
 // Open reads the config. One with errors is reported by Problem. sshConfig replaces
@@ -60,8 +70,7 @@ func (s *Settings) Valid() error {
 	if problem == nil {
 		return nil
 	}
-	return api.Errorf(api.CodeConfig, "%s", problem.Message).
-		WithHint("fix the file, then try again; what is up stays up meanwhile")
+	return api.Errorf(api.CodeConfig, "%s", problem.Message).WithHint("fix the file, then try again; what is up stays up meanwhile")
 }
 
 // Reload reads the config file again if it has changed. If the file has errors, the last valid
@@ -112,4 +121,123 @@ func Apps(cfg *configs.Config) []detect.App {
 		apps[i] = detect.App(a)
 	}
 	return apps
+}
+
+// Preset fills in what the config says about a host, and the site's wishes that the
+// user's ssh_config leaves open.
+func (s *Settings) Preset(host string, to *sshconfig.Settings) {
+	site, _ := s.Site(host)
+	preset(to, s.Config().Host(host), site)
+}
+
+func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
+	s.BeforeLogin, s.Transport = own.BeforeLogin, own.Transport
+	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
+		s.ServerAliveInterval = time.Duration(site.Keepalive)
+	}
+	s.IPQoS = cmp.Or(s.IPQoS, site.IPQoS)
+	s.LoginPages, s.RenewCertificate = site.LoginPages, site.Certificate.Renew
+	s.MaxSessions, s.Refusals = site.Limits.Sessions, site.Limits.Refusals
+	s.LoginSpacing, s.RetryMin = time.Duration(site.Limits.LoginSpacing), time.Duration(site.Limits.Retry)
+	if len(site.Help) > 0 {
+		s.SiteHelp = site.Help[0]
+	}
+	if e, ok := site.EntranceAt(s.Hostname); ok {
+		s.PublishedHostKeys = e.HostKeys
+		if e.Port != 0 && s.Port == 22 { // else the user's ssh_config has another
+			s.Port = e.Port
+		}
+		if e.Jump != "" && len(s.ProxyJump) == 0 && s.ProxyCommand == "" {
+			s.ProxyJump = []string{e.Jump}
+			if !strings.Contains(e.Jump, "@") {
+				s.ProxyJump[0] = s.User + "@" + e.Jump // the same account opens both
+			}
+		}
+	}
+	if file := configs.LocalPath(site.Certificate.File); file != "" && len(s.CertificateFiles) == 0 {
+		s.CertificateFiles = []string{file}
+		if key := site.Certificate.Key(); !slices.Contains(s.IdentityFiles, key) {
+			s.IdentityFiles = append([]string{key}, s.IdentityFiles...)
+		}
+	}
+}
+
+// Resolver reads hosts as an agent with that config, those sites and that ssh_config
+// does, for commands that need no agent.
+func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshconfig.Resolver {
+	return sshconfig.Resolver{
+		SSHConfig: sshConfig,
+		Target:    func(name string) string { return cfg.Host(name).SSH },
+		Preset: func(name string, s *sshconfig.Settings) {
+			own := cfg.Host(name)
+			site, _ := sites.Find(own.Site) // an unknown one, or none, adds nothing
+			preset(s, own, site)
+		},
+	}
+}
+
+// Sites are the sites that come with tunctl and the user's own. They are read again when a
+// file has changed: a user who writes one sees its effect at once.
+func (s *Settings) Sites() configs.Sites {
+	folder, installed := configs.SitesFolder(s.paths.Config), s.paths.Sites
+	now := foldersVersion(folder, installed)
+	s.mu.Lock()
+	list, current := s.sites, now != "" && s.sitesVersion == now
+	s.mu.Unlock()
+	if current {
+		return list
+	}
+	list, err := configs.LoadSites(folder, installed)
+	problem := ""
+	if err != nil {
+		problem, now = err.Error(), "" // it may be readable the next time, without having changed
+	}
+	s.mu.Lock()
+	isNew := problem != s.sitesProblem
+	s.sites, s.sitesVersion, s.sitesProblem = list, now, problem
+	s.mu.Unlock()
+	if isNew && err != nil { // once: every probe of a page reads the sites
+		s.log.Warn("cannot read a site file", "err", err)
+	}
+	return list
+}
+
+// mtimeStep is how far apart two edits have to be to get different modification times on
+// any file system: FAT counts in steps of two seconds.
+const mtimeStep = 3 * time.Second
+
+// foldersVersion changes whenever a file in a folder does. It is "" while a file is so new
+// that a second edit might not change its modification time.
+func foldersVersion(folders ...string) string {
+	version := "files:"
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			version += err.Error()
+		}
+		for _, e := range entries {
+			info, err := os.Stat(filepath.Join(folder, e.Name()))
+			if err != nil {
+				continue
+			}
+			if time.Since(info.ModTime()) < mtimeStep {
+				return ""
+			}
+			version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return version
+}
+
+// Site is the site that the config names for a host, if any.
+func (s *Settings) Site(host string) (configs.Site, bool) {
+	h := s.Config().Host(host)
+	if h.Site == "" {
+		return configs.Site{}, false
+	}
+	site, err := s.Sites().Find(h.Site)
+	if err != nil {
+		s.log.Warn("a host names an unknown site", "host", host, "site", h.Site)
+	}
+	return site, err == nil
 }

@@ -113,7 +113,7 @@ func isListening(ctx context.Context, path string) bool {
 
 // listen opens the socket at its path or at the spare one: the folder for sockets may
 // belong to another user, or be removed at the end of a login. The holder of the lock may
-// replace an existing socket.
+// replace an existing socket. It then writes which process has the lock and where it listens.
 func (s *Socket) listen(ctx context.Context) error {
 	var failed error
 	for _, path := range slices.Compact([]string{s.paths.Socket, s.paths.SpareSocket()}) { // Windows has one for both
@@ -125,19 +125,13 @@ func (s *Socket) listen(ctx context.Context) error {
 		if !s.replace(l) {
 			return errors.Join(net.ErrClosed, l.Close())
 		}
-		s.announce(path)
+		// If the disk is full, only clients with the same socket path find the agent; the lock still prevents a second.
+		if err := s.paths.SetRunning(home.Running{PID: os.Getpid(), Since: s.since, Socket: path}); err != nil {
+			s.log.Warn("clients with another XDG_RUNTIME_DIR may not find the agent", "err", errors.Join(err, s.paths.ClearRunning()))
+		}
 		return nil
 	}
 	return failed
-}
-
-// announce writes which process has the lock and where it listens. If the disk is full,
-// only clients with the same socket path find the agent; the lock still prevents a second.
-func (s *Socket) announce(path string) {
-	err := s.paths.SetRunning(home.Running{PID: os.Getpid(), Since: s.since, Socket: path})
-	if err != nil {
-		s.log.Warn("clients with another XDG_RUNTIME_DIR may not find the agent", "err", errors.Join(err, s.paths.ClearRunning()))
-	}
 }
 
 // replace has Accept continue with l, unless the socket is closed.

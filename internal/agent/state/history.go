@@ -117,6 +117,17 @@ func (h *History) Runs() ([]api.Run, error) {
 	return runs, lines.Err()
 }
 
+// LastJob is the last job of a session on a host that is over; nil if none is known.
+func (h *History) LastJob(session, host string) *api.Job {
+	runs, _ := h.Runs() // those that can be read
+	for _, r := range slices.Backward(runs) {
+		if r.Session == session && r.Host == host {
+			return &r.Job
+		}
+	}
+	return nil
+}
+
 // waitsCounted is how many earlier jobs count: older ones say little about the queue now.
 const waitsCounted = 10
 
@@ -194,6 +205,12 @@ func Summarize(runs []api.Run) []api.WeekSummary {
 		sum.Jobs++
 		sum.Asked += r.Asked * factor
 		sum.Used += seconds(ran) * factor
+		switch r.Job.State {
+		case api.JobFinished:
+			sum.Finished += seconds(ran) * factor
+		case api.JobFailed, api.JobOOM, api.JobNodeFail:
+			sum.Failed += seconds(ran) * factor
+		}
 		sum.Idle += min(r.Idle, seconds(ran)) * factor
 		sum.Waited += seconds(waited)
 	}

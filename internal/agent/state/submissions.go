@@ -108,18 +108,19 @@ type Submissions []Submission
 
 // As returns the submission with a role; zero if there is none.
 func (l Submissions) As(role Role) Submission {
-	if i := slices.IndexFunc(l, func(s Submission) bool { return s.Role == role }); i >= 0 {
-		return l[i]
-	}
-	return Submission{}
+	return l.first(func(s Submission) bool { return s.Role == role })
 }
 
 // Of returns the submission that made a job; zero if none did.
 func (l Submissions) Of(job api.Job) Submission {
-	for _, s := range l {
-		if s.Job != nil && s.Job.Ref() == job.Ref() || s.Tag != "" && s.Tag == TagOf(job) {
-			return s
-		}
+	return l.first(func(s Submission) bool {
+		return s.Job != nil && s.Job.Ref() == job.Ref() || s.Tag != "" && s.Tag == TagOf(job)
+	})
+}
+
+func (l Submissions) first(is func(Submission) bool) Submission {
+	if i := slices.IndexFunc(l, is); i >= 0 {
+		return l[i]
 	}
 	return Submission{}
 }
@@ -166,9 +167,7 @@ func (l Submissions) each(change func(*Submission)) Submissions {
 
 // Drop removes a submission whose job the scheduler said to have ended, or which was never
 // made.
-func (l Submissions) Drop(s Submission) Submissions {
-	return slices.DeleteFunc(slices.Clone(l), s.Is)
-}
+func (l Submissions) Drop(s Submission) Submissions { return slices.DeleteFunc(slices.Clone(l), s.Is) }
 
 const (
 	// DoubtTime is how long after its submit command ended or was lost a job may still appear: a

@@ -27,10 +27,8 @@ import (
 )
 
 const (
-	// sftpTimeout is how long a copy waits for a session on the host, spareTimeout how
-	// long it waits for one that it can do without.
-	sftpTimeout  = time.Minute
-	spareTimeout = 2 * time.Second
+	// sftpTimeout is how long a copy waits for a session on the host.
+	sftpTimeout = time.Minute
 
 	bufferSize = 128 << 10 // of one direction
 )
@@ -193,12 +191,11 @@ func openGateway(m gateway.Machine, of Options) (Backend, error) {
 
 // openSFTP starts the machine's file server, in a session of its own.
 func openSFTP(ctx context.Context, m gateway.Machine, name string, spare bool) (Backend, error) {
-	timeout := sftpTimeout
-	if spare {
-		timeout = spareTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, sftpTimeout)
 	defer cancel()
+	if spare {
+		ctx = tunnel.Spare(ctx)
+	}
 	ch, requests, err := m.OpenChannel(ctx, "session", nil)
 	_, isHost := m.(*tunnel.Host)
 	switch {

@@ -2,15 +2,15 @@
 
 import "./copy.js";
 import { clear, report } from "./dialogs.js";
-import { byId, el, setText, show, sync, withCommands } from "./dom.js";
+import { byId, copyable, el, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { drawHistory } from "./history.js";
 import { drawHosts } from "./hosts.js";
 import { drawJobs, startJobs } from "./jobs.js";
 import { closeLogs, drawLogs, openLogs, startLogs } from "./logs.js";
 import { apply, changed, model, onChange, stopped } from "./model.js";
 import { enter, isOwnServer, lines, Refused, request } from "./server.js";
-import { drawSessions } from "./sessions.js";
-import { clock } from "./words.js";
+import { drawSessions, foremost } from "./sessions.js";
+import { clock, jobEnded } from "./words.js";
 
 const retry = 2000; // ms between attempts to reach the dashboard's server
 const tick = 5000; // ms between drawings of what changes with time
@@ -72,8 +72,7 @@ let reading = 0;
 
 function take(line) {
   if (line.type === "hello" && !isOwnServer(line.server)) throw new Refused(421);
-  const notice = apply(line);
-  if (notice) report(null, "", notice);
+  apply(line);
   if (slow.includes(line.type)) {
     reading ||= setTimeout(() => { reading = 0; readLists(true); }, 300);
   }
@@ -100,7 +99,9 @@ function drawAlive() {
   const link = byId("link");
   setText(link, model.live ? "Live" : !dead ? "Connecting…" : model.seen ? `Stopped, last known ${clock(model.seen)}` : "Stopped");
   link.dataset.kind = model.live ? "good" : "attention";
-  document.title = dead ? "Stopped · tunctl dashboard" : "tunctl dashboard";
+  const [kind, words] = dead ? ["trouble", "Stopped · "] : foremost(Date.now());
+  document.title = `${words}tunctl dashboard`;
+  setAttribute(byId("icon"), "href", ["good", "quiet"].includes(kind) ? "icon.svg" : `icon-${kind}.svg`);
   byId("alive").disabled = dead;
 }
 
@@ -113,14 +114,32 @@ function drawNeeds() {
   }
   if (model.live && model.config) list.push({ id: "config", text: `The config file has errors; changes take effect once they are fixed: ${model.config.message}` });
   if (model.live && model.paused) list.push({ id: "paused", text: `${model.paused.message}. Starting a session connects again.` });
+  for (const [id, notice] of model.notices) {
+    if (holds(notice)) list.push({ id, text: notice.text, close: true });
+    else model.notices.delete(id);
+  }
   sync(byId("needs"), list, (n) => n.id, need);
+}
+
+// holds reports whether what a notice tells is still so.
+function holds({ kind, session, host, limit }) {
+  const s = model.sessions.get(session), over = !s?.job || jobEnded(s.job);
+  if (kind === "needs-login") return model.hosts.get(host)?.state === "up"; // it will be needed
+  if (kind === "time-limit") return !over && s.job.end === limit;
+  return kind === "idle" ? !over && s.idle : !session || !!s;
 }
 
 function need(n) {
   const text = el("p");
   const root = el("div", { class: "notice attention" }, text);
   if (n.command) {
-    root.append(el("span", { class: "command" }, el("code", {}, n.command), el("button", { type: "button", class: "copy", "aria-label": `Copy ${n.command}` }, "Copy")));
+    root.append(copyable(n.command));
+  }
+  if (n.close) {
+    root.append(el("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => {
+      model.notices.delete(n.id);
+      changed();
+    } }, "×"));
   }
   return { root, update: (now) => withCommands(text, now.text) };
 }
@@ -139,7 +158,7 @@ function route(focus) {
     clear();
     document.querySelector(`#${chosen} h2`).focus();
   }
-  if (chosen === "logs") openLogs(decodeURIComponent(name.join("/")));
+  if (chosen === "logs") openLogs(name.join("/"));
   else closeLogs();
   changed();
 }

@@ -60,6 +60,9 @@ export function fact([term]) {
   return { root: el("div", {}, el("dt", {}, term), value), update: ([, text]) => setText(value, text) };
 }
 
+// copyable is a text with a button that copies it.
+export const copyable = (text) => el("span", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy", "aria-label": `Copy ${text}` }, "Copy"));
+
 let menus = 0;
 addEventListener("resize", () => document.querySelector(".menu:popover-open")?.hidePopover()); // its place is another
 

@@ -13,8 +13,8 @@ export function drawHistory(now) {
   show(byId("history-empty"), !runs.length);
   show(byId("history-charts"), runs.length > 0);
   if (!runs.length) return;
-  const weeks = perWeek(now);
-  setText(byId("totals"), `This week ${ranText(weeks.at(-1))}; last week ${ranText(weeks.at(-2))}`);
+  const recent = perWeek(now), weeks = recent.slice(Math.max(0, recent.findIndex((w) => w.jobs)));
+  setText(byId("totals"), `This week ${ranText(recent.at(-1))}; last week ${ranText(recent.at(-2))}`);
   const top = roundUp(Math.max(...weeks.map((w) => 1000 * w.ran))) / 1000;
   const units = [...new Set(weeks.flatMap((w) => w.sums.map((x) => x.unit)))], unit = units.length === 1 ? units[0] : "hours";
   setText(byId("weeks-top"), hours([{ unit, used: top }]));
@@ -27,8 +27,8 @@ export function drawHistory(now) {
   sync(byId("runs"), newest, (r) => `${r.run.host} ${r.run.job.id} ${r.at}`, bars, longest);
 }
 
-// roundUp is the end of an axis on which the longest span fits.
-const roundUp = (ms) => [60_000, 300_000, 600_000, 1800_000, ...[1, 2, 4, 6, 12, 24, 48, 100, 168, 200, 400, 1000, 2000, 5000, 10_000].map((h) => h * hour)].find((end) => ms <= end) ?? ms;
+// roundUp is the end of an axis on which the longest span fits. Its half has a short name, too.
+const roundUp = (ms) => [...[1, 2, 4, 10, 20, 30].map((m) => (m * hour) / 60), ...[1, 2, 4, 6, 12, 24, 48, 100, 168, 200, 400, 1000, 2000, 5000, 10_000].map((h) => h * hour)].find((end) => ms <= end) ?? ms;
 
 // times are the spans of a run, in milliseconds. How long a requeued job waited is not known.
 function times(run) {
@@ -47,16 +47,17 @@ function perWeek(now) {
     monday.setDate(monday.getDate() + 7);
     const day = monday.toLocaleDateString("sv"), sums = model.weeks.filter((w) => w.week === day); // 2026-11-16
     const total = (name) => sums.reduce((n, w) => n + w[name], 0);
-    return { begin: monday.getTime(), day, sums, ran: total("used"), idle: total("idle"), jobs: total("jobs") };
+    return { begin: monday.getTime(), day, sums, ran: total("used"), idle: total("idle"), finished: total("finished"), failed: total("failed"), jobs: total("jobs") };
   });
 }
 
 // hours are the hours of sums, by what they count.
 function hours(sums, name = "used") {
   const byUnit = new Map(), number = (s) => (s / 3600).toLocaleString("en", { maximumFractionDigits: s < 36_000 ? 1 : 0 });
+  const minutes = (s, unit) => (s < 60 ? `${s} ${unit === "hours" ? "s" : unit.replace("hours", "seconds")}` : `${Math.round(s / 60)} ${unit === "hours" ? "min" : unit.replace("hours", "minutes")}`);
   for (const w of sums) byUnit.set(w.unit, (byUnit.get(w.unit) ?? 0) + w[name]);
   const known = [...byUnit].filter(([, s]) => s);
-  return known.map(([unit, s]) => `${number(s)} ${unit === "hours" ? "h" : unit}`).join(" and ") || "0 h";
+  return known.map(([unit, s]) => s < 3600 ? minutes(s, unit) : `${number(s)} ${unit === "hours" ? "h" : unit}`).join(" and ") || "0 h";
 }
 
 const ranText = (w) => `${hours(w.sums)}${w.idle ? `, ${hours(w.sums, "idle")} idle` : ""}`;
@@ -64,10 +65,10 @@ const ranText = (w) => `${hours(w.sums)}${w.idle ? `, ${hours(w.sums, "idle")} i
 const part = (name) => el("span", { class: name, "aria-hidden": "true" });
 
 function column() {
-  const used = part("used"), idle = part("idle");
+  const parts = ["other", "failed", "finished"].map(part);
   const label = el("span", { class: "day", "aria-hidden": "true" });
   const hear = el("span", { class: "hear" });
-  const root = el("div", { role: "listitem" }, hear, el("span", { class: "stack", "aria-hidden": "true" }, idle, used), label);
+  const root = el("div", { role: "listitem" }, hear, el("span", { class: "stack", "aria-hidden": "true" }, ...parts), label);
   return {
     root,
     update(w, top) {
@@ -76,8 +77,7 @@ function column() {
       setText(label, day);
       setText(hear, text);
       setAttribute(root, "title", text);
-      used.style.height = `${(100 * (w.ran - w.idle)) / top}%`;
-      idle.style.height = `${(100 * w.idle) / top}%`;
+      for (const [i, seconds] of [w.ran - w.failed - w.finished, w.failed, w.finished].entries()) parts[i].style.height = `${(100 * seconds) / top}%`;
     },
   };
 }
@@ -94,7 +94,7 @@ function bars() {
       setAttribute(root, "data-kind", run.job.state === "finished" ? "good" : kind === "attention" ? "quiet" : kind);
       setText(title, run.session || run.job.name || run.job.id);
       setText(about, `job ${run.job.id} on ${hostLabel(run.host)}, ${clock(r.at)}`);
-      const told = [["waited", r.waited], ["ran", r.used + r.idle], ["idle", r.idle]].filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
+      const told = [["asked", 1000 * (run.asked ?? 0)], ["waited", r.waited], [run.asked ? "used" : "ran", r.used + r.idle], ["idle", r.idle]].filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
       setText(text, [outcome, told].filter(Boolean).join(": "));
       for (const [name, span] of Object.entries(spans)) span.style.width = r[name] ? `max(2px, ${(100 * r[name]) / longest}%)` : "0";
     },

@@ -1,16 +1,16 @@
 // The jobs of all hosts, one line each. Those of one name are a group, which can be opened.
 
 import { ask, clear, complain, report } from "./dialogs.js";
-import { byId, el, setAttribute, setText, show, sync } from "./dom.js";
+import { byId, el, fact, setAttribute, setText, show, sync } from "./dom.js";
 import { changed, model } from "./model.js";
-import { request } from "./server.js";
-import { sessionPath } from "./start.js";
+import { lines, request } from "./server.js";
 import { clock, duration, hostLabel, jobEnded, jobState, jobWaits } from "./words.js";
 
 const selected = new Set(); // keys of jobs
 const opened = new Set(); // keys of groups
 let waits = new Map(); // what the last jobs of each session waited
 let all = []; // the jobs that were drawn last
+let ending = ""; // how many of the selected jobs were ended
 
 export function startJobs() {
   byId("jobs-filter").addEventListener("input", changed);
@@ -28,8 +28,8 @@ export function drawJobs(now) {
   show(byId("jobs-empty"), !all.length);
   setText(byId("jobs-status"), statusText(found, filter));
   const end = byId("jobs-end");
-  end.disabled = !selected.size;
-  setText(end, selected.size ? `End ${count(selected.size)}…` : "End the selected jobs…");
+  end.disabled = !selected.size || !!ending;
+  setText(end, ending ? ending : selected.size ? `End ${count(selected.size)}…` : "End the selected jobs…");
   sync(byId("jobs-rows"), grouped(found, !!filter), (r) => r.key, (r) => (r.jobs ? groupRow() : jobRow()), now);
 }
 
@@ -120,10 +120,22 @@ function jobRow() {
   let row;
   const box = checkbox(() => [row]);
   const id = el("b"), name = el("span", { class: "about" });
-  const job = el("th", { role: "rowheader", scope: "row" }, id, " ", name);
+  const facts = el("dl"), log = el("a", {}, "Log");
+  const details = el("td", { role: "cell", class: "details", hidden: true }, facts, log);
+  const toggle = el("button", { type: "button", class: "fold", "aria-expanded": "false", onclick: async () => {
+    show(details, details.hidden);
+    setAttribute(toggle, "aria-expanded", String(!details.hidden));
+    if (details.hidden) return;
+    try {
+      sync(facts, await request(`/api/hosts/${encodeURIComponent(row.host)}/jobs/${encodeURIComponent(row.job.id)}`), ([term]) => term, fact);
+    } catch (error) {
+      complain(null, `read job ${row.job.id}`, error);
+    }
+  } }, id, " ", name);
+  const job = el("th", { role: "rowheader", scope: "row" }, toggle);
   const [host, why, start] = [cell(), cell(), cell()];
   const state = el("span", { class: "state" });
-  const root = el("tr", { role: "row" }, cell(box), job, host, cell(state), why, start);
+  const root = el("tr", { role: "row" }, cell(box), job, host, cell(state), why, start, details);
   return {
     root,
     update(r, now) {
@@ -135,6 +147,8 @@ function jobRow() {
       setAttribute(box, "aria-label", `Select job ${r.job.id}`);
       setText(id, r.job.id);
       setText(name, r.name);
+      setAttribute(log, "href", `#logs/${[r.session ? [r.session.name] : [r.host, r.job.id]].flat().map(encodeURIComponent).join("/")}`);
+      setAttribute(log, "aria-label", `Log of job ${r.job.id}`);
       setText(host, hostLabel(r.host));
       setText(state, words);
       setText(why, reason(r.job));
@@ -158,34 +172,39 @@ function startOf(job, now) {
   return job.submitted ? `waiting for ${duration(now - Date.parse(job.submitted))}` : "–";
 }
 
-const endPath = ({ session, host, job }) => (session ? sessionPath(session.name, "end") : `/api/hosts/${encodeURIComponent(host)}/jobs/${encodeURIComponent(job.id)}/end`);
-
 // charged names the jobs that end with one: with a session's job, all of that session.
 const charged = ({ session, job }) => (session && model.texts.get(session.name)?.all) || `job ${job.id}`;
 
-// endSelected ends the selected jobs one after another, so that no scheduler gets them all at once.
+// endSelected has the agent end the selected jobs: it continues if this page is closed.
 async function endSelected() {
-  const button = byId("jobs-end"), jobs = all.filter((j) => selected.has(j.key));
+  const jobs = all.filter((j) => selected.has(j.key));
   const running = jobs.filter((j) => !jobWaits(j.job)).length;
   const answer = await ask({
     title: `End ${jobs.length === 1 ? `job ${jobs[0].job.id}` : count(jobs.length)}?`,
     text: (jobs.length > 1 || charged(jobs[0]).includes(" and ") ? `This ends ${jobs.map(charged).join(" and ")}. ` : "") + (running ? `${running === jobs.length ? "They stop" : `${running} of them run, and stop`} at once. Work that is not saved is lost.`.replace(/^They stop/, jobs.length === 1 ? "It stops" : "They stop") : `${jobs.length === 1 ? "It leaves" : "They leave"} the queue.`),
     yes: jobs.length === 1 ? "End the job" : "End the jobs", no: jobs.length === 1 ? "Keep it" : "Keep them", danger: true,
   });
-  if (!answer) return;
+  if (!answer || ending) return;
   clear();
-  button.disabled = true;
-  for (const [i, j] of jobs.entries()) {
-    setText(byId("jobs-status"), `Ending job ${i + 1} of ${jobs.length}…`);
-    try {
-      await request(endPath(j), {});
-      selected.delete(j.key);
-    } catch (error) {
-      complain(null, `end job ${j.job.id}, ${i} of ${jobs.length} were ended`, error);
+  ending = `Ending job 1 of ${jobs.length}…`;
+  changed();
+  const failed = [];
+  let done = 0;
+  try {
+    const body = { jobs: jobs.map(({ session, host, job }) => (session ? { session: session.name } : { host, job: job.id })) };
+    await lines("/api/end-jobs", undefined, (progress) => {
+      done = progress.done;
+      if (progress.error) failed.push(progress.error);
+      else selected.delete(jobs[done - 1].key);
+      ending = `Ending job ${Math.min(done + 1, jobs.length)} of ${jobs.length}…`;
       changed();
-      return;
-    }
+    }, body);
+    if (failed.length) complain(null, `end ${count(failed.length)} of ${jobs.length}`, failed[0]);
+    else if (done === jobs.length) report(null, "", `Ended ${count(done)}.`);
+    else throw new Error(`the agent has stopped; ${done} of ${jobs.length} were ended`);
+  } catch (error) {
+    complain(null, "end the jobs", error);
   }
-  report(null, "", `Ended ${count(jobs.length)}.`);
+  ending = "";
   changed();
 }

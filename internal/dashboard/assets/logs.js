@@ -1,31 +1,52 @@
-// The live log of a session's job, without its secrets.
+// The live log of a job, without its secrets, in lines that the agent made safe.
 
-import { byId, el, setText } from "./dom.js";
+import { complain } from "./dialogs.js";
+import { byId, el, setText, show } from "./dom.js";
 import { model } from "./model.js";
 import { lines, Refused } from "./server.js";
+import { hostLabel, sentence } from "./words.js";
 
 const most = 5000; // lines that are kept, and shown
+const retry = 5000; // ms until a log is followed again
 
-let shown = ""; // the session whose log is shown
-let wanted = ""; // the one that the address names
+let wanted = ""; // what the address names: SESSION, or HOST/JOB
+let shown = ""; // what is shown, and of which of a session's jobs
+let query = ""; // asks for it
 let stream = null; // ends the log's stream
-let kept = []; // complete lines
-let rest = ""; // the last line, still without its end
+let came = []; // chunks that are not shown yet
+let open = false; // the last line has not ended
 let dropped = false; // whether there were more lines
 let state = "";
-let scheduled = false;
+let search = null; // what is searched for
+let following = true;
 
-// steering is what would colour a terminal or move its cursor, and what changes the direction
-// of writing.
-const steering = /\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\u202a-\u202e\u2066-\u2069]/g;
+const atEnd = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 8;
 
 export function startLogs() {
-  byId("log-session").addEventListener("change", (event) => { location.hash = `logs/${encodeURIComponent(event.target.value)}`; });
-  byId("log-search").addEventListener("input", drawLog);
-  byId("log-follow").addEventListener("change", drawLog);
+  const log = byId("log");
+  byId("log-session").addEventListener("change", (event) => { location.hash = `logs/${event.target.value}`; });
+  byId("log-search").addEventListener("input", (event) => {
+    const text = event.target.value.trim().replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+    search = text && new RegExp(`(${text})`, "giu");
+    for (const row of log.children) fill(row);
+    draw();
+  });
+  log.addEventListener("scroll", () => follow(atEnd(log)));
+  byId("log-follow").addEventListener("click", () => {
+    follow(true);
+    log.focus();
+    draw();
+  });
+  byId("log-save").addEventListener("click", save);
+  new ResizeObserver(draw).observe(log);
 }
 
-// openLogs shows the log of a session, or of the first that has one.
+function follow(on) {
+  following = on;
+  show(byId("log-follow"), !on);
+}
+
+// openLogs shows the log that the address names, or of the first session that has one.
 export function openLogs(name) {
   wanted = name;
   drawLogs();
@@ -38,66 +59,68 @@ export function closeLogs() {
   shown = "";
 }
 
-// drawLogs keeps the list of sessions, and follows the log of the chosen one while its view
-// is open.
+// named has the names in an address.
+function named(address) {
+  try {
+    return address.split("/").map(decodeURIComponent);
+  } catch {
+    return [""]; // nothing that a link has
+  }
+}
+
+// drawLogs keeps the list of logs, and reads the chosen one while its view is open.
 export function drawLogs() {
   if (byId("logs").hidden || document.hidden) return;
-  const names = [...model.sessions.values()].filter((s) => s.job).map((s) => s.name);
+  const all = [...model.sessions.values()].filter((s) => s.job).map((s) => [encodeURIComponent(s.name), s.name, s.job.id]);
+  const [host, job] = named(wanted);
+  if (job) all.push([wanted, `job ${job} on ${hostLabel(host)}`, job]);
   const list = byId("log-session");
-  if (names.join("\n") !== [...list.options].map((o) => o.value).join("\n")) {
-    list.replaceChildren(...names.map((n) => el("option", { value: n }, n)));
+  if (all.map(String).join("\n") !== list.dataset.all) {
+    list.dataset.all = all.map(String).join("\n");
+    list.replaceChildren(...all.map(([value, name]) => el("option", { value }, name)));
   }
-  const name = names.includes(wanted) ? wanted : names[0] ?? "";
-  if (list.value !== name) list.value = name;
-  if (name !== shown) follow(name);
+  const [value = "", name = "", id = ""] = all.find(([v]) => v === wanted) ?? all[0] ?? [];
+  if (list.value !== value) list.value = value;
+  if (`${value} ${id}` !== shown) read(value, name, id);
   if (!name) say("No session has a job with a log.");
 }
 
-async function follow(name) {
+// read follows a log until another one is shown or its job has ended.
+async function read(value, name, id) {
   stream?.abort();
-  shown = name;
-  kept = [];
-  rest = "";
-  dropped = false;
-  draw();
-  if (!name) return;
-  const own = (stream = new AbortController());
+  const own = (stream = new AbortController()), [host, job] = named(value);
+  shown = `${value} ${id}`;
+  query = new URLSearchParams(job ? { host, job } : { session: host });
+  begin();
+  follow(true);
   byId("log").setAttribute("aria-label", `Log of ${name}`);
   say(`Reading the log of ${name}…`);
-  try {
-    await lines(`/api/log?session=${encodeURIComponent(name)}`, own.signal, take);
-    if (stream === own) say("The log has ended.");
-  } catch (error) {
-    if (stream !== own || own.signal.aborted) return;
-    say(error instanceof Refused ? `${error.message}${error.hint ? `; ${error.hint}` : ""}`.replaceAll("`", "") : "The connection to the dashboard was lost.");
+  for (let ended; name && stream === own; await new Promise((resolve) => setTimeout(resolve, retry))) {
+    let first = true;
+    try {
+      await lines(`/api/log?${query}`, own.signal, (chunk) => {
+        if (chunk.error) throw Object.assign(new Error(chunk.error.message), chunk.error);
+        came.push({ ...chunk, first });
+        first = false;
+        ended = chunk.ended;
+        say("");
+      });
+      if (ended) return say(`${sentence(ended)}: the log is complete.`);
+      throw new Error("The connection was lost; the log is read again soon");
+    } catch (error) {
+      if (stream !== own || own.signal.aborted) return;
+      say(`${error.message}${error.hint ? `; ${error.hint}` : ""}`.replaceAll("`", ""));
+      if (job && error instanceof Refused) return; // to ask again would ask the scheduler
+    }
   }
 }
 
-function take(chunk) {
-  if (chunk.type === "error") {
-    say(chunk.error.message);
-    return;
-  }
-  if (chunk.restarted) {
-    kept = [];
-    rest = "";
-    dropped = false;
-  }
-  if (chunk.offset > 0 && !kept.length && !rest) dropped = true; // it begins with its last lines
-  const text = chunk.base64 ? new TextDecoder().decode(Uint8Array.from(atob(chunk.base64), (c) => c.charCodeAt(0))) : chunk.text;
-  const parts = (rest + text.replace(steering, "")).split("\n");
-  rest = parts.pop();
-  for (const part of parts) kept.push(lastOf(part));
-  if (kept.length > most) {
-    kept = kept.slice(-most);
-    dropped = true;
-  }
-  say("");
-  draw();
+function begin() {
+  byId("log").replaceChildren();
+  open = dropped = false;
 }
 
-// lastOf is what a terminal shows of a line that a program wrote over and over.
-const lastOf = (line) => line.replace(/\r+$/, "").split("\r").pop();
+let scheduled = false;
 
 function draw() {
   if (scheduled) return;
@@ -108,30 +131,46 @@ function draw() {
   });
 }
 
+// drawLog adds what came. Lines that are shown stay the same elements: they may be selected.
 function drawLog() {
-  const log = byId("log"), search = byId("log-search").value.trim().toLowerCase();
-  const all = rest ? [...kept, lastOf(rest)] : kept;
-  if (!search) setText(log, all.join("\n"));
-  else log.replaceChildren(...all.filter((l) => l.toLowerCase().includes(search)).flatMap((l) => [...marked(l, search), "\n"]));
-  const found = search ? all.filter((l) => l.toLowerCase().includes(search)).length : 0;
-  const counted = search ? `${found} of ${dropped ? "the last " : ""}${all.length} lines match.` : `${all.length} ${all.length === 1 ? "line" : "lines"}${dropped ? ", the last ones" : ""}.`;
+  const log = byId("log");
+  for (const chunk of came.splice(0)) {
+    if (chunk.first || chunk.restarted) begin();
+    dropped ||= chunk.first && chunk.offset > 0; // it begins with its last lines
+    if (!chunk.lines?.length) continue;
+    if (open) log.lastElementChild?.remove();
+    log.append(...chunk.lines.map((line) => fill(Object.assign(el("div"), { line }))));
+    open = chunk.open;
+    for (; log.childElementCount > most; dropped = true) log.firstElementChild.remove();
+  }
+  const all = log.childElementCount, found = search && [...log.children].filter((row) => !row.hidden).length;
+  const counted = search ? `${found} of ${dropped ? "the last " : ""}${all} lines match.` : `${all} ${all === 1 ? "line" : "lines"}${dropped ? ", the last ones" : ""}.`;
   setText(byId("log-status"), state || (shown ? counted : ""));
-  if (byId("log-follow").checked) log.scrollTop = log.scrollHeight;
+  if (following) log.scrollTop = log.scrollHeight;
 }
 
-// marked is a line with what was searched for in marks.
-function marked(line, search) {
-  const parts = [];
-  const lower = line.toLowerCase();
-  let from = 0;
-  for (let at = lower.indexOf(search); at >= 0; at = lower.indexOf(search, from)) {
-    parts.push(line.slice(from, at), el("mark", {}, line.slice(at, at + search.length)));
-    from = at + search.length;
-  }
-  return [...parts, line.slice(from)];
+// fill writes a line, with what is searched for in marks.
+function fill(row) {
+  const words = (text) => (search ? text.split(search).map((part, i) => (i % 2 ? el("mark", {}, part) : part)) : [text]);
+  row.replaceChildren(...row.line.flatMap(({ text, style }) => (style ? el("span", { class: style }, ...words(text)) : words(text))));
+  row.hidden = !!search && !row.textContent.match(search);
+  return row;
 }
 
 function say(text) {
   state = text;
   draw();
+}
+
+// save writes the whole log to a file.
+async function save({ target }) {
+  const parts = [];
+  try {
+    await lines(`/api/log?${query}&whole=1`, undefined, (chunk) => parts.push(chunk.base64 ? Uint8Array.from(atob(chunk.base64), (c) => c.charCodeAt(0)) : chunk.text ?? ""));
+    const href = URL.createObjectURL(new Blob(parts, { type: "text/plain" }));
+    el("a", { href, download: `${byId("log-session").selectedOptions[0].text}.log` }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  } catch (error) {
+    complain(target, "read the log", error);
+  }
 }

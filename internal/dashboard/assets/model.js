@@ -15,6 +15,7 @@ export const model = {
   texts: new Map(), // what is said about a session: its state, what is held, and the jobs that are or may be charged
   states: new Map(), // of hosts, in words
   words: {}, // for the states of jobs
+  notices: new Map(), // by what they are about
   usage: new Map(), // the samples of the last hour, by session
   jobs: [], // of all hosts
   balances: [],
@@ -49,8 +50,7 @@ export function stopped(what) {
   changed();
 }
 
-// apply changes the model by a line of the event stream. It returns a notice to show, if
-// the line is one.
+// apply changes the model by a line of the event stream.
 export function apply(line) {
   for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
   for (const [session, texts] of Object.entries(line.texts ?? {})) model.texts.set(session, texts);
@@ -86,8 +86,11 @@ export function apply(line) {
     case "agent-gone":
       stopped("agent");
       break;
-    case "notice":
-      return line.notice.text;
+    case "notice": {
+      const { kind = "", session, host, text } = line.notice;
+      model.notices.set(`${kind} ${session ?? host ?? text}`, { ...line.notice, limit: model.sessions.get(session)?.job?.end });
+      break;
+    }
   }
   changed();
 }

@@ -27,30 +27,34 @@ export async function enter() {
 // have its port since.
 export const isOwnServer = (name) => name === sessionStorage.getItem(serverKey);
 
+// turning are the characters that change the direction of writing: a job's name could reverse its row.
+const turning = /[\u202a-\u202e\u2066-\u2069]/g;
+const parse = (text) => JSON.parse(text.replace(turning, ""));
+const post = (body) => (body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
+
 async function send(path, options) {
   const response = await fetch(path, {
     ...options, cache: "no-store", credentials: "omit",
     headers: { Authorization: `Bearer ${sessionStorage.getItem(bearerKey) ?? ""}`, "Content-Type": "application/json" },
   });
   if (response.ok) return response;
-  throw new Refused(response.status, await response.json().catch(() => null));
+  throw new Refused(response.status, await response.text().then(parse).catch(() => null));
 }
 
 // request gets data, or sends a body to an action, and returns the answer.
 export async function request(path, body) {
-  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-  return (await send(path, options)).json();
+  return parse(await (await send(path, post(body))).text());
 }
 
 // lines calls each with every JSON value of a stream until that ends or signal does.
-export async function lines(path, signal, each) {
-  const response = await send(path, { signal });
+export async function lines(path, signal, each, body) {
+  const response = await send(path, { signal, ...post(body) });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ; ) {
     const { value, done } = await reader.read();
     if (done) return;
     const complete = (rest + value).split("\n");
     rest = complete.pop();
-    for (const line of complete) if (line) each(JSON.parse(line));
+    for (const line of complete) if (line) each(parse(line));
   }
 }

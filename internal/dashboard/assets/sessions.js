@@ -1,8 +1,8 @@
-// The sessions: those that need somebody, failed or run as cards, the rest as rows.
+// The sessions: those that need somebody, run or failed as cards, the rest as rows.
 
 import { bar, sparkline } from "./charts.js";
 import { act, endJobs } from "./dialogs.js";
-import { byId, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
+import { byId, copyable, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { model } from "./model.js";
 import { extendJob, sessionPath, startJob, startWith } from "./start.js";
 import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState } from "./words.js";
@@ -23,14 +23,24 @@ export function drawSessions(now) {
   }
 }
 
-const resting = 4;
+const resting = 5;
 
-// rank orders the sessions: what needs somebody, what failed, what runs unwatched, what runs.
+// rank orders the sessions: what needs somebody, what is ready, what runs unwatched, what is on its
+// way, what failed.
 function rank(s, now) {
   if (s.state === "needs-login" || asks(s)) return 0;
-  if (s.state === "failed") return 1;
+  if (s.state === "ready") return 1;
+  if (s.state === "failed") return 4;
   if (s.state === "ended" ? othersOf(s).length : s.state === "down" && charged(s, now)) return 2;
   return ["down", "ended"].includes(s.state) ? resting : 3;
+}
+
+// foremost is the kind and the words of the state that the tab shows.
+export function foremost(now) {
+  const [s] = [...model.sessions.values()].filter((s) => rank(s, now) < resting).sort((a, b) => rank(a, now) - rank(b, now));
+  if (!s) return ["good", ""];
+  const [kind, words] = stateOf(s, now);
+  return [kind, `${s.name}: ${words} · `];
 }
 
 // othersOf has a line for each job that is or may be charged besides the session's own.
@@ -44,18 +54,25 @@ const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
 
-const stateOf = (s) => (asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s));
+// leftBehind reports whether a session is down while its job runs.
+const leftBehind = (s, now) => s.state === "down" && jobAlive(s, now) && !jobWaits(s.job);
+
+function stateOf(s, now) {
+  const [kind, words] = asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s);
+  return [leftBehind(s, now) ? "charged" : kind, words];
+}
 
 function card(name) {
   const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
   const state = el("p", { class: "state" });
   const cause = el("p", { class: "cause" });
+  const failure = el("details", {}, el("summary", { "aria-label": `Why ${name} failed` }, "Why?"));
   const output = el("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${name}` });
   const hint = el("p", { class: "hint" });
   const where = el("p", { class: "about" });
   const others = el("ul", { class: "forwards", "aria-label": `Other jobs of ${name}` });
   const held = el("p", { class: "about" });
-  const address = el("a", { target: "_blank", rel: "noreferrer" });
+  const address = el("div"); // no link: a browser without the notebook's cookie would be asked for the token
   const left = bar();
   const memory = bar();
   const cpu = sparkline("CPU"), gpu = sparkline("GPU"), traffic = sparkline("Traffic");
@@ -66,14 +83,17 @@ function card(name) {
   const details = el("details", {}, el("summary", { "aria-label": `Details of ${name}` }, "Details"), facts, forwards);
   const buttons = makeButtons(name);
   const root = el("article", { class: "card", "data-session": name, "aria-labelledby": title.id },
-    el("header", {}, title, state), cause, output, hint, where, others, held, address, left.root, memory.root, sparks, problem, details, buttons.root);
+    el("header", {}, title, state), failure, cause, output, hint, where, others, held, address, left.root, memory.root, sparks, problem, details, buttons.root);
   return {
     root,
     update(s, now) {
-      const [kind, words] = stateOf(s);
+      const [kind, words] = stateOf(s, now);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
-      const [why, ...lines] = causeOf(s).split("\n");
+      const [why, ...lines] = causeOf(s).split("\n"), failed = s.state === "failed";
+      show(failure, failed);
+      if (failed && cause.parentNode === root) failure.append(cause, output, hint);
+      else if (!failed && cause.parentNode === failure) failure.after(cause, output, hint);
       withCommands(cause, why);
       show(cause, !!why);
       setText(output, lines.join("\n"));
@@ -85,8 +105,7 @@ function card(name) {
       show(others, othersOf(s).length > 0);
       setText(held, heldText(s, now));
       show(held, !!held.textContent);
-      setText(address, s.url ?? "");
-      if (s.url) setAttribute(address, "href", s.url);
+      sync(address, s.url ? [s.url] : [], (url) => url, (url) => ({ root: copyable(url), update() {} }));
       show(address, !!s.url);
       drawTimeLeft(left, s, now);
       drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem });
@@ -109,7 +128,7 @@ function row(name) {
   return {
     root,
     update(s, now) {
-      const [kind, words] = stateOf(s);
+      const [kind, words] = stateOf(s, now);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
       const text = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");
@@ -238,9 +257,10 @@ function makeButtons(name) {
   const disconnect = simple("Disconnect", "Disconnect", "disconnect");
   const end = make("End the job…", "End the job of", (b) => endJobs(b, session(), sessionPath(name, "end")));
   end.className = "danger";
-  const more = moreMenu(`More for ${name}`, pages, copy, choose, extend, disconnect, end);
+  const more = moreMenu(`More for ${name}`, pages, copy, choose, extend, disconnect, end), menu = end.parentNode;
+  const root = el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, open, login, start, log, dismiss, more);
   return {
-    root: el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, open, login, start, log, dismiss, more),
+    root,
     update(s, now) {
       const settled = ["down", "ended", "failed"].includes(s.state);
       const alive = jobAlive(s, now);
@@ -249,7 +269,9 @@ function makeButtons(name) {
       const word = reconnects ? "Reconnect" : "Start";
       setText(start, word);
       setAttribute(start, "aria-label", `${word} ${name}`);
-      setAttribute(disconnect, "title", !alive ? "" : jobWaits(s.job) ? "The job stays in the queue" : "The job keeps running");
+      setText(disconnect, !alive ? "Disconnect" : jobWaits(s.job) ? "Disconnect (the job stays in the queue)" : "Disconnect (the job keeps running, charged)");
+      const place = reconnects ? root : menu;
+      if (end.parentNode !== place) place.insertBefore(end, reconnects ? more : null);
       sync(pages, s.endpoints ?? [], (e) => e.name, (e) => endpoint(name, e));
       show(open, page);
       show(login, s.state === "needs-login");
@@ -261,7 +283,7 @@ function makeButtons(name) {
       show(extend, alive && s.job.state === "running" && !!s.job.end);
       show(disconnect, !settled);
       show(end, charged(s, now));
-      show(more, page || settled && !reconnects || !settled || charged(s, now) || !!s.endpoints?.length);
+      show(more, page || !reconnects || !!s.endpoints?.length);
     },
   };
 }

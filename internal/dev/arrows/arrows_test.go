@@ -17,7 +17,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/mcp", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/logfile", "internal/mcp", "internal/output", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/show", "internal/words"},
@@ -30,19 +30,20 @@ var imports = map[string][]string{
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "internal/lists", "internal/show", "jobwatch/detect"},
 	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
+	"internal/output":    {"internal/api", "internal/lists", "internal/words"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/lists", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
 	"internal/show":      {"internal/api", "internal/term", "internal/words"},
-	"internal/term":      {"internal/api"},
+	"internal/term":      {"internal/api", "internal/lists"},
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
 	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/home", "internal/localapi", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
-	"internal/agent/session":   {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/run", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/latest", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward"},
+	"internal/agent/session":   {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/run", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/latest", "internal/lists", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward"},
 	"internal/agent/run":       {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node"},
 	"internal/agent/ledger":    {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "internal/localapi", "jobwatch", "jobwatch/remote", "tunnel"},
 	"internal/agent/facts":     {"configs", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/words", "jobwatch", "tunnel/forward"},
-	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "internal/gateway", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward"},
+	"internal/agent/probe":     {"internal/api", "internal/ctxtime", "internal/gateway", "internal/latest", "jobwatch/detect", "jobwatch/joblog", "tunnel/forward", "tunnel/kernel", "tunnel/step"},
 	"internal/agent/logs":      {"configs", "internal/api", "internal/localapi", "jobwatch/joblog", "jobwatch/remote"},
 	"internal/agent/jobnode":   {"configs", "internal/api", "internal/gateway", "internal/usage", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/node"},
 	"internal/agent/stream":    {"internal/agent/forwards", "internal/agent/jobnode", "internal/agent/probe", "internal/api", "internal/gateway", "tunnel"},
@@ -58,11 +59,13 @@ var imports = map[string][]string{
 	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "internal/lists", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/netwatch", "internal/posixsh", "tunnel/channels", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/lists", "internal/netwatch", "internal/posixsh", "tunnel/channels", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/channels":  {"internal/api", "tunnel/failure"},
 	"tunnel/failure":   {"internal/api"},
-	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer"},
-	"tunnel/hostkey":   {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/kernel":    {"tunnel/step", "tunnel/websocket"},
+	"tunnel/websocket": {},
+	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer", "tunnel/websocket"},
+	"tunnel/hostkey":   {"internal/api", "internal/lists", "tunnel/failure", "tunnel/sshconfig"},
 	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/channels", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
 	"tunnel/pace":      {},
@@ -70,15 +73,15 @@ var imports = map[string][]string{
 	"tunnel/sshconfig": {"internal/api", "internal/nowindow", "tunnel/failure"},
 	"tunnel/step":      {"internal/api"},
 	"tunnel/tcpinfo":   {},
-	"tunnel/userkeys":  {"internal/api", "tunnel/failure", "tunnel/sshconfig"},
+	"tunnel/userkeys":  {"internal/api", "internal/lists", "tunnel/failure", "tunnel/sshconfig"},
 
 	// Jobs.
-	"jobwatch":            {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm"},
+	"jobwatch":            {"internal/api", "internal/ctxtime", "internal/latest", "internal/lists", "internal/posixsh", "jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched", "jobwatch/slurm"},
 	"jobwatch/slurm":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/pbs":        {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/gridengine": {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/pbs":        {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/gridengine": {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"jobwatch/plain":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/sched":      {"internal/api", "internal/posixsh", "jobwatch/remote"},
+	"jobwatch/sched":      {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote"},
 	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote":     {"internal/api", "internal/posixsh"},
 	"jobwatch/detect":     {"internal/api"},
@@ -94,6 +97,7 @@ var imports = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/suggest":    {},
 	"internal/lists":      {},
+	"internal/logfile":    {},
 	"internal/posixsh":    {},
 	"internal/latest":     {},
 	"internal/ctxtime":    {},
@@ -131,7 +135,7 @@ var imports = map[string][]string{
 	"internal/dev/sshtest":         {"internal/api", "tunnel/failure"},
 	"internal/dev/steptest":        {},
 	"internal/dev/testreport":      {},
-	"internal/dev/tunneltest":      {"internal/api", "internal/dev/sshtest", "tunnel", "tunnel/userkeys"},
+	"internal/dev/tunneltest":      {"internal/api", "internal/dev/sshtest", "tunnel"},
 	"internal/dev/smalldisk":       {},
 	"internal/dev/must":            {},
 	"internal/dev/wait":            {},

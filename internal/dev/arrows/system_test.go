@@ -15,8 +15,8 @@ import (
 var byName = []string{
 	"cmd/tunctl/doctor.go", "cmd/tunctl/version.go",
 	"internal/autostart/autostart.go",
-	"internal/desktop/clipboard.go", "internal/desktop/dialog.go", "internal/desktop/notify_other.go",
-	"internal/desktop/open.go", "internal/desktop/terminal.go",
+	"internal/desktop/desktop.go", "internal/desktop/dialog.go", "internal/desktop/notify_other.go",
+	"internal/desktop/open.go",
 	"tunnel/sshconfig/file.go", "tunnel/sshconfig/resolver.go",
 }
 

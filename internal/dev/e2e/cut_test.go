@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/words"
 )
 
@@ -513,4 +514,48 @@ func TestWhatALostConnectionCosts(t *testing.T) {
 	if err := os.WriteFile(artifact(t, "cuts.md"), []byte(text), 0o644); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAgentEnd has a cell print while the agent ends, and the page connects again by the next one.
+func TestAgentEnd(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	for name, end := range map[string]func(c *cutter){
+		"restarted": func(c *cutter) { c.run("agent", "restart") },
+		"killed": func(c *cutter) {
+			c.killAgent()
+			c.run("up", "--no-open")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCutter(t, real.Start(t), "lab-login")
+			by := c.lose(outage{off: 10 * time.Second, happen: func(c *cutter, _ []*countingCell) { end(c) }})
+			if r := by["tunctl"]; !r.exact() {
+				t.Errorf("lines missing, twice, late | websockets lost | next line: %v\n%s", r, c.agentLog())
+			}
+		})
+	}
+}
+
+// TestClosedTab has a cell print on while its tab is closed, and looks for what it printed.
+func TestClosedTab(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter")
+	t.Parallel()
+	c := newCutter(t, real.Start(t), "lab-login")
+	ctx, cancel := context.WithCancel(t.Context())
+	cells, done := runCountingCell(ctx, t, c.base, c.token, 10*time.Second, 0, 1)
+	<-cells[0].printed
+	cancel() // the tab is closed
+	wait.Until(t, "the cell runs without its page", func() bool { return c.status().Cells.Running == 1 })
+	wait.Until(t, "it is finished", func() bool { return c.status().Cells.Finished == 1 })
+	wait.Until(t, "its end is written down", func() bool {
+		return strings.Contains(c.inHome("cat .tunctl/output/*/*.jsonl 2>/dev/null || true"), `"how": "finished"`)
+	})
+	collected := c.inHome("cat .tunctl/output/*/*.jsonl")
+	for i := range cellLines {
+		if !strings.Contains(collected, fmt.Sprintf(`"%d\n`, i)) && !strings.Contains(collected, fmt.Sprintf(`\n%d\n`, i)) {
+			t.Fatalf("line %d is not in %.2000s", i, collected)
+		}
+	}
+	done()
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/testprogram"
 )
 
 // guest is a laptop whose own ssh knows HOST.tun.
@@ -137,6 +139,7 @@ func TestOneLoginWithACodeServesEveryTool(t *testing.T) {
 	}
 	g.copies(host, "lab-otp")
 	g.forwards(host)
+	g.python(host)
 	if out, _ := g.run("ssh", "lab-otp", "echo ours"); out != "ours\n" {
 		t.Errorf("tunctl ssh: %q", out)
 	}
@@ -226,6 +229,44 @@ func (g *guest) forwards(host string) {
 	_ = in.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// python runs what the page on one login has for Python's SSH libraries, with another host, and
+// what reads the file that Include names.
+func (g *guest) python(host string) {
+	t := g.t
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/one-login.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	included := filepath.Join(g.home, "state", "gateway", "ssh_config")
+	programs := []string{fmt.Sprintf(`
+from fabric import Connection, Config
+Connection("narval.tun", config=Config(runtime_ssh_path=%q), connect_kwargs={"password": ""}).run("hostname")`, included)}
+	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		programs = append(programs, m[1])
+	}
+	if len(programs) != 4 {
+		t.Errorf("the page has %d programs", len(programs)-1)
+	}
+	for _, dir := range []string{".ssh", "bin"} {
+		if err := os.MkdirAll(filepath.Join(g.dir, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{".ssh/config": g.sshConfig, "bin/tunctl": testprogram.Path()} {
+		if err := os.Symlink(to, filepath.Join(g.dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.env = append(g.env, "PATH="+filepath.Join(g.dir, "bin")+":"+os.Getenv("PATH"))
+	want := strings.TrimSpace(g.ssh(host, "hostname"))
+	for _, text := range programs {
+		if got := g.exec("/usr/bin/python3", "-c", strings.ReplaceAll(text, "narval.tun", host)); strings.TrimSpace(got) != want {
+			t.Errorf("%s\nprints %q, want %q", text, got, want)
+		}
 	}
 }
 

@@ -77,6 +77,26 @@ func TestARealJupyterServerBehindASocketACertificateOrATakenPortIsOpened(t *test
 	}
 }
 
+// TestPageOnHost has a job that is a process of a host which forwards nothing.
+func TestPageOnHost(t *testing.T) {
+	real.Need(t, "ssh", "jupyter")
+	t.Parallel()
+	l := newQuietLaptop(t, "[host.lab-tight]\nscheduler = \"none\"\n"+strings.Replace(serverConfig, "lab-login", "lab-tight", 1))
+	if err := os.WriteFile(filepath.Join(l.home, "server.sh"), []byte("#!/bin/sh\nexec jupyter server --no-browser --port=8719\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.run("up", "--no-open", "--wait", "90s")
+	out, _ := l.run("open", "--print", "jupyter")
+	page, err := url.Parse(strings.TrimSpace(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := openAsABrowser(t, page); code != http.StatusOK {
+		t.Errorf("the page answers %d", code)
+	}
+	l.run("down", "--cancel")
+}
+
 // openAsABrowser follows redirects and keeps cookies, as a login by token needs.
 func openAsABrowser(t *testing.T, page *url.URL) int {
 	t.Helper()

@@ -22,7 +22,7 @@ var parts = map[string][]string{
 	"build": {"make", "gcc", "git", "shellcheck", "python3"},
 	"ssh": {
 		"ip", "nft", "nsenter", "setpriv", "ssh", "/usr/sbin/sshd", "user:sshd", "/lib/*/security/pam_oath.so",
-		"zsh", "fish", "tcsh", "vi",
+		"zsh", "fish", "tcsh", "vi", "/usr/lib/python3/dist-packages/asyncssh", "/usr/lib/python3/dist-packages/fabric",
 	},
 	"slurm": {
 		"munged", "slurmctld", "slurmd", "slurmdbd", "sbatch", "sacct", "mariadbd", "user:munge", "user:slurm",

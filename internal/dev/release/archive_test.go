@@ -52,7 +52,7 @@ func unpack(t *testing.T, r *release) string {
 func TestAnArchiveHoldsAStaticProgramThatKnowsItsVersion(t *testing.T) {
 	r := made(t, "v1.2.3")
 	folder := unpack(t, r)
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "man/tunctl.1", "man/tunctl-up.1", "completion/bash", "completion/powershell"} {
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "man/tunctl.1", "man/tunctl-up.1", "man/tunctl-config.5", "completion/bash", "completion/powershell"} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
 			t.Errorf("the archive's %s: %v", name, err)
 		}

@@ -52,7 +52,7 @@ func (r *release) fillManifests() error {
 	}
 	for _, file := range files {
 		if err := m.fill(file); err != nil {
-			return fmt.Errorf("%s (it needs every platform): %w", filepath.Base(file), err)
+			return fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
 	}
 	return nil

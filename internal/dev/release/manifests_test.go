@@ -197,7 +197,7 @@ func TestCondaIsGivenAnArchiveForEachOfItsPlatforms(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", line, err, out)
 		}
 	}
-	for _, name := range []string{"bin/tunctl", "share/man/man1/tunctl-up.1", "share/zsh/site-functions/_tunctl"} {
+	for _, name := range []string{"bin/tunctl", "share/man/man1/tunctl-up.1", "share/man/man5/tunctl-sites.5", "share/zsh/site-functions/_tunctl"} {
 		if info, err := os.Stat(filepath.Join(prefix, name)); err != nil || name == "bin/tunctl" && info.Mode()&0o111 == 0 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
@@ -227,10 +227,24 @@ func TestHomebrewInstallsWhatIsInTheArchive(t *testing.T) {
 		if formula.Version != "1.2.3" || formula.License != "Apache-2.0" || formula.Homepage == "" || !formula.Tested {
 			t.Errorf("%s: %+v", name, formula)
 		}
-		for _, want := range []string{"bin/tunctl", "man1/tunctl-up.1", "bash_completion/tunctl", "zsh_completion/_tunctl", "fish_completion/tunctl.fish"} {
+		for _, want := range []string{"bin/tunctl", "man1/tunctl-up.1", "man5/tunctl-sites.5", "bash_completion/tunctl", "zsh_completion/_tunctl", "fish_completion/tunctl.fish"} {
 			if !slices.Contains(formula.Installed, want) {
 				t.Errorf("%s: %s is not installed, but %v", name, want, formula.Installed)
 			}
 		}
+	}
+}
+
+func TestCitation(t *testing.T) {
+	real.Need(t, "package")
+	var c struct {
+		Version, Title, Type, Message, License string
+		CFF                                    string `json:"cff-version"`
+		Authors                                []struct{ Name string }
+	}
+	ruby(t, &c, "-ryaml", "-rjson", "-e", "puts JSON.generate(YAML.load_file(ARGV[0]))", filepath.Join(source(t), "CITATION.cff"))
+	if c.CFF != "1.2.0" || c.Title != "tunctl" || c.Type != "software" || c.Message == "" || c.License != "Apache-2.0" ||
+		len(c.Authors) != 1 || c.Authors[0].Name != "the tunctl developers" || c.Version != "" {
+		t.Errorf("it says %+v", c)
 	}
 }

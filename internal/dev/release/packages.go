@@ -34,6 +34,7 @@ var packagedFiles = []packagedFile{
 	{from: "packaging/tunctl.desktop", to: "usr/share/applications/"},
 	{from: "packaging/tunctl.svg", to: "usr/share/icons/hicolor/scalable/apps/"},
 	{from: "gz/*.1.gz", to: "usr/share/man/man1/"},
+	{from: "gz/*.5.gz", to: "usr/share/man/man5/"},
 	{from: "completion/bash", to: "usr/share/bash-completion/completions/tunctl"},
 	{from: "completion/fish", to: "usr/share/fish/vendor_completions.d/tunctl.fish"},
 	{from: "completion/zsh", to: "usr/share/zsh/vendor-completions/_tunctl", only: "deb"},
@@ -170,7 +171,7 @@ func (r *release) stageDocs(stage string) error {
 	if err := os.Mkdir(gz, 0o700); err != nil {
 		return err
 	}
-	pages, err := filepath.Glob(filepath.Join(stage, "man", "*.1"))
+	pages, err := filepath.Glob(filepath.Join(stage, "man", "*"))
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,9 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 // make makes the release, from nothing to its checksums.
 func (r *release) make(ctx context.Context) error {
+	if err := r.checkPlatforms(); err != nil {
+		return err
+	}
 	if err := r.emptyOut(); err != nil {
 		return err
 	}
@@ -93,6 +96,20 @@ func (r *release) make(ctx context.Context) error {
 		return err
 	}
 	return r.writeChecksums()
+}
+
+// checkPlatforms refuses a release whose manifests would name archives that it does not make.
+func (r *release) checkPlatforms() error {
+	var missing []string
+	for _, name := range everyPlatform() {
+		if !slices.ContainsFunc(r.platforms, func(p platform) bool { return p.String() == name }) {
+			missing = append(missing, name)
+		}
+	}
+	if r.url != "" && len(missing) > 0 {
+		return fmt.Errorf("the manifests, which -url asks for, name every platform: leave out -url, or add %s to -platforms", strings.Join(missing, ","))
+	}
+	return nil
 }
 
 // emptyOut creates the folder again. One that is not a release's is left alone.
@@ -179,7 +196,7 @@ func (r *release) baseName(p platform) string {
 }
 
 // stageCommon makes what is the same for every platform: man pages and completions,
-// as the program itself prints them.
+// as the program itself prints them, and the man pages of files.
 func (r *release) stageCommon(ctx context.Context, stage string) error {
 	program, err := r.program(ctx, platform{runtime.GOOS, runtime.GOARCH}, stage)
 	if err != nil {
@@ -192,6 +209,15 @@ func (r *release) stageCommon(ctx context.Context, stage string) error {
 	}
 	if _, err := r.output(ctx, program, "man", filepath.Join(stage, "man")); err != nil {
 		return err
+	}
+	pages, err := filepath.Glob(filepath.Join(r.source, "packaging", "man", "*.5"))
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		if err := copyFile(page, filepath.Join(stage, "man", filepath.Base(page)), 0o644, r.date); err != nil {
+			return err
+		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		text, err := r.output(ctx, program, "completion", shell)

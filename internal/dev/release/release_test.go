@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +18,16 @@ func TestAFolderOfSomethingElseIsNotEmptied(t *testing.T) {
 	}
 	if _, err := os.Stat(precious); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPlatformsOfManifests(t *testing.T) {
+	r := newRelease(t, "v1.2.3")
+	r.out, r.url = filepath.Join(t.TempDir(), "dist"), "https://example.org"
+	if err := r.make(t.Context()); err == nil || !strings.Contains(err.Error(), "leave out -url, or add ") {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := os.Stat(r.out); err == nil {
+		t.Error("something was made")
 	}
 }

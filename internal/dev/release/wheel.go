@@ -105,9 +105,9 @@ func (r *release) installed(p platform, name string, programs []archivedFile, st
 	if p.system == "windows" {
 		return files, nil
 	}
-	pages, err := filepath.Glob(filepath.Join(stage, "man", "*.1"))
+	pages, err := filepath.Glob(filepath.Join(stage, "man", "*"))
 	for _, page := range pages {
-		files = append(files, archivedFile{path: page, name: name + ".data/data/share/man/man1/" + filepath.Base(page), mode: 0o644})
+		files = append(files, archivedFile{path: page, name: name + ".data/data/share/man/man" + filepath.Ext(page)[1:] + "/" + filepath.Base(page), mode: 0o644})
 	}
 	return files, err
 }

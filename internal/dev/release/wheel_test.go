@@ -90,7 +90,7 @@ func wheelOf(t *testing.T, name string) (r *release, path string) {
 	r = newRelease(t, "v1.2.3")
 	r.out, r.url = t.TempDir(), "https://example.org/v1.2.3"
 	stage := t.TempDir()
-	writeFiles(t, stage, map[string]string{"man/tunctl.1": ".TH tunctl 1\n", "tunctl": "program", "tunctlw.exe": "another"})
+	writeFiles(t, stage, map[string]string{"man/tunctl.1": ".TH tunctl 1\n", "man/tunctl-config.5": ".TH tunctl-config 5\n", "tunctl": "program", "tunctlw.exe": "another"})
 	programs := []archivedFile{{path: filepath.Join(stage, "tunctl"), name: p.program(), mode: 0o755}}
 	if p.windowless() != "" {
 		programs = append(programs, archivedFile{path: filepath.Join(stage, "tunctlw.exe"), name: p.windowless(), mode: 0o755})
@@ -110,7 +110,7 @@ func TestAWheelIsWhatPipAndPyPIAskFor(t *testing.T) {
 			}
 			files, modes := wheelFiles(t, r, path)
 			const data, info = "tunctl_agent-1.2.3.data/", "tunctl_agent-1.2.3.dist-info/"
-			want := []string{data + "data/share/man/man1/tunctl.1", data + "scripts/tunctl"}
+			want := []string{data + "data/share/man/man1/tunctl.1", data + "data/share/man/man5/tunctl-config.5", data + "scripts/tunctl"}
 			if strings.HasPrefix(platform, "windows/") {
 				want = []string{data + "scripts/tunctl.exe", data + "scripts/tunctlw.exe"}
 			}

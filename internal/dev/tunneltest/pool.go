@@ -8,7 +8,6 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel"
-	"tunctl/tunnel/userkeys"
 )
 
 // NewPool makes a pool. What the options leave out is that of a user who is away, on a computer
@@ -16,7 +15,7 @@ import (
 func NewPool(o tunnel.Options) *tunnel.Pool {
 	o.Prompter = cmp.Or[tunnel.Prompter](o.Prompter, sshtest.Nobody{})
 	o.Memory = sshtest.NewMemory()
-	o.Passwords = userkeys.NoPasswords{}
+	o.Passwords = sshtest.NoPasswords{}
 	o.Log = slog.New(slog.DiscardHandler)
 	o.Changed = func(api.Host) {}
 	o.Spelling = func(string) tunnel.Spelling { return tunnel.Spelling{Written: true} }

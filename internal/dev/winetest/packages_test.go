@@ -65,6 +65,7 @@ func TestThePackagesThatAreDifferentOnWindowsPassTheirTests(t *testing.T) {
 	needWine(t)
 	for name, only := range map[string]string{
 		"tunctl/internal/localsocket": ".",
+		"tunctl/internal/client":      "Detached",
 		"tunctl/internal/atomicfile":  ".",
 		"tunctl/internal/autostart":   "Task|RunKey",
 		"tunctl/tunnel":               "Pageant",

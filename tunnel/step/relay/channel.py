@@ -28,10 +28,10 @@ class Channel:
         if self.sink >= 0:
             fds.add(self.sink)
         for fd in fds:
-            events = READ if fd in self.sources and self.credit > 0 else 0
+            events = READ if fd in self.sources and self.wants() > 0 else 0
             if fd == self.sink and self.queue:
                 events |= WRITE
-            self.relay.watch(fd, events, self.ready)
+            self.relay.watch(fd, events, self.ready, self.is_held())
 
     def ready(self, fd, events):
         if events & WRITE and fd == self.sink:
@@ -41,7 +41,7 @@ class Channel:
 
     def read(self, fd):
         try:
-            data = os.read(fd, min(READ_SIZE, self.credit))
+            data = os.read(fd, min(READ_SIZE, self.wants()))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -50,10 +50,24 @@ class Channel:
         if not data:
             self.read_eof(fd)
             return
+        self.took(fd, data)
+        if self.wants() <= 0:
+            self.watch()
+
+    def wants(self):
+        """How many bytes are read for the client."""
+        return self.credit
+
+    def is_held(self):
+        """Whether more is read although the client takes nothing."""
+        return False
+
+    def client_moved(self):
+        """The client is away, or back."""
+
+    def took(self, fd, data):
         self.credit -= len(data)
         self.send(self.sources[fd], data)
-        if self.credit <= 0:
-            self.watch()
 
     def add_credit(self, n):
         self.credit += n
@@ -122,9 +136,6 @@ class Channel:
     def drop(self):
         self.close_all()
         self.relay.channels.pop(self.number, None)
-
-    def answer_ping(self):
-        pass
 
     # What only programs have.
 

@@ -9,9 +9,11 @@ class Connection(Channel):
         self.socket = None
         self.lookup = -1  # where the addresses of a name come from
         self.error = "no address"
-        self.done = False  # the other side sends no more
+        self.done = self.eof_sent = False  # the other side sends no more; the client knows
         self.deadline = time.monotonic() + CONNECT_TIMEOUT
         self.websocket = WebSocket()  # None: it is none
+        self.spool = Spool()  # what a WebSocket's server has sent and the client may still need
+        self.given = 0  # up to where the client was sent that
         if request["kind"] == "unix":
             self.addresses = [(socket.AF_UNIX, decode(request["path"]))]
         else:
@@ -93,26 +95,75 @@ class Connection(Channel):
             self.connected()
 
     def write(self, data):
-        self.follow(WebSocket.received, data)
+        self.follow(self.websocket and self.websocket.received, data)
         if self in self.relay.connecting:
             self.queue.append(data)
         else:
             Channel.write(self, data)
 
-    def send(self, kind, payload=b""):
-        if kind == DATA:
-            self.follow(WebSocket.sent, payload)
-        Channel.send(self, kind, payload)
-
     def follow(self, direction, data):
         if self.websocket:
             try:
-                direction(self.websocket, data)
+                direction(data)
             except ValueError:
                 self.websocket = None
 
+    def took(self, fd, data):
+        """A WebSocket's frames go through the spool: while nobody takes them, they stay there."""
+        before = self.websocket.server.at if self.websocket else 0
+        self.follow(self.websocket and self.websocket.sent, data)
+        head = len(data)
+        if self.websocket:
+            head -= self.websocket.server.at - before
+        elif self.given < self.spool.end:
+            head = 0
+        if head:
+            self.began(data[:head])
+            Channel.took(self, fd, data[:head])
+        if head < len(data):
+            self.spool.append(data[head:])
+            self.feed()
+        if self.is_held():
+            self.answer_ping()
+
+    def began(self, head):
+        """What the server sends before the first frame."""
+
+    def is_held(self):
+        return bool(self.websocket) and (self.relay.away() or self.given < self.spool.end)
+
+    def wants(self):
+        if self.is_held():
+            return READ_SIZE if self.relay.has_room() else 0
+        return self.credit
+
+    def client_moved(self):
+        self.feed()
+        self.watch()
+        if self.is_held():
+            self.answer_ping()
+
+    def feed(self):
+        """Sends what waits, as far as the client accepts it."""
+        while self.given < self.spool.end and self.credit > 0 and not self.relay.away():
+            data = self.spool.read(self.given, min(self.credit, READ_SIZE))
+            self.given += len(data)
+            self.credit -= len(data)
+            self.send(DATA, data)
+        self.spool.drop(self.needed_from())
+        if self.done and self.given == self.spool.end:
+            self.end_data()
+
+    def needed_from(self):
+        return self.given
+
+    def add_credit(self, n):
+        self.credit += n
+        self.feed()
+        self.watch()
+
     def answer_ping(self):
-        """Has the server wait for a client that is away, as it waits for one that answers."""
+        """Has the server wait for a client that gets nothing now, as it waits for one that answers."""
         pong = self.websocket.pong() if self.websocket and not self.got_eof else b""
         if pong:
             self.consumed -= len(pong)  # the client has not sent it
@@ -142,17 +193,27 @@ class Connection(Channel):
         self.relay.connecting.discard(self)
         if self.lookup >= 0:
             self.close(self.lookup)
+        self.close_server()
+        self.spool.close()
+        Channel.close_all(self)
+
+    def close_server(self):
         if self.socket:
             self.sources.clear()
             self.sink = -1
             self.close_socket()
-        Channel.close_all(self)
 
     def read_eof(self, fd):
         self.done = True
-        self.send(EOF)
         del self.sources[fd]
         self.watch()
+        self.feed()
+
+    def end_data(self):
+        """All that the server sent is with the client."""
+        if not self.eof_sent:
+            self.eof_sent = True
+            self.send(EOF)
         self.finish()
 
     def lost(self, *_):
@@ -170,7 +231,7 @@ class Connection(Channel):
         self.finish()
 
     def finish(self):
-        if self.done and self.got_eof and not self.queue:
+        if self.eof_sent and self.got_eof and not self.queue:
             self.send(CLOSE)
             self.drop()
 

@@ -17,7 +17,7 @@ class Entrance:
         self.listener.bind("\0" + name)
         self.listener.listen(1)
         self.listener.setblocking(False)
-        relay.watch_always(self.listener.fileno(), READ, self.accept)
+        relay.watch(self.listener.fileno(), READ, self.accept, True)
 
     def accept(self, *_):
         try:
@@ -30,7 +30,7 @@ class Entrance:
         client.setblocking(False)
         self.client, self.proof = client, b""
         self.deadline = time.monotonic() + PROOF_TIMEOUT
-        self.relay.watch_always(client.fileno(), READ, self.read)
+        self.relay.watch(client.fileno(), READ, self.read, True)
 
     def read(self, *_):
         # Byte by byte at the end, so that no frame is read with the line.
@@ -50,20 +50,27 @@ class Entrance:
     def check(self):
         try:
             proof = json.loads(self.proof.decode())
-            late = not proof.get("end") and proof["attempt"] <= self.attempt
-            if proof["secret"] != self.secret or late or not self.relay.way.acknowledge(proof["received"]):
+            if proof["secret"] != self.secret:
+                raise ValueError
+            late = proof["attempt"] <= self.attempt or not self.relay.way.acknowledge(proof["received"])
+            if late and not proof.get("end") and not proof.get("new"):
                 raise ValueError
         except (ValueError, KeyError, TypeError):
             self.dismiss()
             return
         if proof.get("end"):
-            tell(self.client.fileno(), {})
-            self.relay.end()
+            tell(self.client.fileno(), {"kept": bool(self.relay.kernels)})
+            self.dismiss()
+            if not self.relay.kernels:
+                self.relay.end()
             return
         self.attempt = proof["attempt"]
         client, self.client = self.client, None
-        self.relay.watch_always(client.fileno(), 0, None)
-        self.relay.come_back(client.detach())
+        self.relay.watch(client.fileno(), 0, None)
+        if proof.get("new"):
+            self.relay.take_over(client.detach())
+        else:
+            self.relay.come_back(client.detach())
 
     def expire(self, now):
         if self.client and now >= self.deadline:
@@ -73,11 +80,11 @@ class Entrance:
         """No client can come back any more, not even while something in the background runs on."""
         if self.client:
             self.dismiss()
-        self.relay.watch_always(self.listener.fileno(), 0, None)
+        self.relay.watch(self.listener.fileno(), 0, None)
         self.listener.close()
 
     def dismiss(self):
-        self.relay.watch_always(self.client.fileno(), 0, None)
+        self.relay.watch(self.client.fileno(), 0, None)
         self.client.close()
         self.client = None
 

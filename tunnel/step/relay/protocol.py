@@ -25,15 +25,18 @@ import json
 import os
 import pwd
 import re
+import select
 import selectors
 import signal
 import socket
 import struct
+import tempfile
 import termios
 import time
 
 # As in protocol.go.
-HELLO, PING, END, OPEN, OPENED, REFUSED, DATA, STDERR, EOF, WINDOW, CLOSE, EXIT, RESIZE, SIGNAL, EOW, SERVER, ACK = range(1, 18)
+(HELLO, PING, END, OPEN, OPENED, REFUSED, DATA, STDERR, EOF, WINDOW, CLOSE, EXIT, RESIZE, SIGNAL, EOW, SERVER, ACK, CELL, DONE,
+ TAKEN, KERNELS) = range(1, 22)
 WINDOW_SIZE = 2 << 20
 FRAME_LIMIT = 256 << 10
 HEADER = struct.Struct(">IBI")

@@ -21,9 +21,14 @@ class Relay:
         self.connecting = set()
         self.owners = {}  # watched file descriptors: (events, callback)
         self.inbox = bytearray()
-        self.way = Way()
+        self.way = Way(0, 1)
+        self.kernels = []  # with a page, or kept for it
+        self.writer = Writer(self)
+        self.outputs = set()  # the files of cells that ended without their page
+        self.told = None  # what the client knows of these
         self.entrance = None
         self.heard = time.monotonic()
+        self.was_away = False
         self.silence = options["silence"]  # how long it lives if it hears nothing
         self.hold = self.silence  # the same while something waits for the client
         self.flush_at = 0.0  # what is sent waits until then for an answer of a server
@@ -45,13 +50,12 @@ class Relay:
     def run(self, mark):
         if self.chase or self.step:
             adopt_orphans()
-        hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0], "where": where()}
         os.write(1, mark.encode() + b"\n")
         for fd in (0, 1):
             os.set_blocking(fd, False)
-        self.send(0, HELLO, json.dumps(hello).encode())
-        self.watch_always(0, READ, self.receive)
-        self.watch_always(self.died, READ, self.reap)
+        self.send_hello()
+        self.watch(0, READ, self.receive, True)
+        self.watch(self.died, READ, self.reap, True)
         try:
             while not self.ending:
                 self.flush()
@@ -66,7 +70,14 @@ class Relay:
         if self.step and not self.stopped:
             self.await_background()
 
+    def send_hello(self):
+        hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0], "where": where(),
+                 "kernels": [k.about for k in self.kernels]}
+        self.send(0, HELLO, json.dumps(hello).encode())
+
     def timeout(self):
+        if any(k.works() for k in self.kernels):
+            return 0
         deadlines = [c.deadline for c in self.connecting] + [self.gone_at()]
         if time.monotonic() < self.flush_at:
             deadlines.append(self.flush_at)
@@ -74,6 +85,7 @@ class Relay:
             deadlines.append(self.entrance.deadline)
         if self.way.busy():
             deadlines.append(self.way.moved + STUCK_AFTER)
+        deadlines += [k.until for k in self.kernels if not k.page]
         if self.channels and not self.away():
             deadlines.append(self.heard + AWAY_AFTER)
         return max(0, min(deadlines) - time.monotonic())
@@ -88,7 +100,7 @@ class Relay:
 
     def needed(self):
         """Whether something waits for the client: a channel, or the end of one."""
-        return self.channels or self.way.acked < self.way.owed
+        return self.channels or self.kernels or self.way.acked < self.way.owed
 
     def expire(self):
         now = time.monotonic()
@@ -98,33 +110,53 @@ class Relay:
             self.entrance.expire(now)
         for c in [c for c in self.connecting if now >= c.deadline]:
             c.refuse(os.strerror(errno.ETIMEDOUT))
-        if self.away():
+        if self.away() != self.was_away:
+            self.was_away = not self.was_away
             for c in list(self.channels.values()):
-                c.answer_ping()
+                c.client_moved()
+        for k in list(self.kernels):
+            if k.works():
+                k.collect()
+            elif not k.page and now > k.until:
+                k.drop()
+        if self.kernels or self.told:
+            self.tell_kernels()
 
-    def watch(self, fd, events, callback):
-        """Calls callback(fd, events) when one of the events can happen; 0 ends that."""
-        before = self.owners.get(fd, (0, None))
-        if before == (events, callback):
-            return
-        if not events:
-            if before[0]:
-                self.all.unregister(fd)
-                del self.owners[fd]
-            return
-        register(self.all, fd, events, before[0])
-        self.owners[fd] = (events, callback)
+    def has_room(self):
+        """Whether more may be kept of what WebSockets carry."""
+        def size():
+            return sum(c.spool.size() for c in set(self.channels.values()).union(self.kernels) if isinstance(c, Connection))
+        if size() >= SPOOL_LIMIT:
+            for k in self.kernels:
+                k.make_room()
+        return size() < SPOOL_LIMIT
 
-    def watch_always(self, fd, events, callback):
-        """As watch, also if nothing more should be read for the client."""
-        before = self.owners.get(fd, (0, None))
-        if before == (events, callback):
+    def tell_kernels(self):
+        """Tells the client what becomes of cells whose page is gone."""
+        cells = [cell for k in self.kernels if not k.page for cell in k.cells.values()]
+        now = {"running": len(cells), "waiting": sum(cell.waits for cell in cells), "finished": len(self.outputs),
+               "trouble": self.writer.trouble.strip()}
+        if now != self.told:
+            self.told = now
+            self.send(0, KERNELS, json.dumps(now).encode())
+
+    def watch(self, fd, events, callback, always=False):
+        """Calls callback(fd, events) when one of the events can happen, always or only if more should be
+        read for the client; 0 ends that."""
+        before, now = self.owners.get(fd, (0, None, False)), (events, callback, always)
+        if before == now:
             return
+        for selector, was, wanted in ((self.all, before[0], events), (self.few, before[0] if before[2] else 0, events if always else 0)):
+            if was and wanted:
+                selector.modify(fd, wanted)
+            elif wanted:
+                selector.register(fd, wanted)
+            elif was:
+                selector.unregister(fd)
         if events:
-            register(self.few, fd, events, before[0])
-        elif before[0]:
-            self.few.unregister(fd)
-        self.watch(fd, events, callback)
+            self.owners[fd] = now
+        else:
+            self.owners.pop(fd, None)
 
     def receive(self, fd, _):
         try:
@@ -170,7 +202,7 @@ class Relay:
 
     def leave(self):
         for fd in {self.way.source, self.way.sink} - {-1}:
-            self.watch_always(fd, 0, None)
+            self.watch(fd, 0, None)
         self.way.close()
 
     def come_back(self, fd):
@@ -183,6 +215,30 @@ class Relay:
         if not tell(fd, {"received": self.way.received, "paused": paused}):
             self.lost()
 
+    def take_over(self, fd):
+        """Another client has come, and takes over what is kept for pages; everything else was the last one's."""
+        self.depart()
+        self.ending = False
+        os.set_blocking(fd, False)
+        self.heard, self.way, self.told = time.monotonic(), Way(fd, fd), None
+        self.inbox.clear()
+        if tell(fd, {"received": 0}):
+            self.send_hello()
+        else:
+            self.lost()
+
+    def depart(self):
+        """The client ends. What is kept for pages stays, if somebody can come back for it."""
+        for c in list(self.channels.values()):
+            c.hang_up()
+        if self.kernels and self.entrance:
+            self.send(0, END, b"kept")
+            self.way.write()
+            self.leave()
+            self.way = Way()
+        else:
+            self.end()
+
     def handle(self, number, kind, payload):
         channel = self.channels.get(number)
         if kind == PING:
@@ -193,7 +249,7 @@ class Relay:
                 sys.stderr.write("the client acknowledged what it was not sent\n")
                 self.end()
         elif kind == END:
-            self.end()
+            self.depart()
         elif kind == SERVER:
             self.environment.set_port(NUMBER.unpack(payload)[0])
         elif kind == OPEN and not channel:
@@ -214,17 +270,33 @@ class Relay:
             channel.signal(payload.decode())
         elif kind == EOW:
             channel.stop_reading()
+        elif not isinstance(channel, Kernel):
+            pass
+        elif kind == CELL:
+            channel.request(json.loads(payload.decode()))
+        elif kind == DONE:
+            channel.cell_done(payload.decode())
+        elif kind == TAKEN:
+            channel.take(COUNT.unpack(payload)[0])
 
     def open(self, number, request):
         try:
-            if request["kind"] in ("tcp", "unix"):
-                Connection(self, number, request)
+            if request["kind"] == "kernel":
+                self.find_kernel(request["kernel"]).attach(number, request["kernel"])
+            elif request["kind"] in ("tcp", "unix"):
+                (Kernel if request.get("kernel") and self.entrance else Connection)(self, number, request)
             else:
                 Program(self, number, request)
         except OSError as err:
             if number in self.channels:
                 self.channels[number].drop()
             self.send(number, REFUSED, json.dumps({"message": words(err), "errno": err.errno}).encode())
+
+    def find_kernel(self, about):
+        for k in self.kernels:
+            if k.is_of(about):
+                return k
+        raise OSError(errno.ENOENT, "nothing is kept for this page")
 
     def send(self, number, kind, payload=b""):
         if kind != OPENED:
@@ -247,9 +319,9 @@ class Relay:
             return
         waits = WRITE if self.way.unsent else 0
         if source == sink:
-            self.watch_always(sink, READ | waits, self.ready)
+            self.watch(sink, READ | waits, self.ready, True)
         else:
-            self.watch_always(sink, waits, self.ready)
+            self.watch(sink, waits, self.ready, True)
 
     def ready(self, fd, events):
         """The way can be read from or written to; the loop writes."""
@@ -285,6 +357,7 @@ class Relay:
             self.entrance.close()
         self.send(0, END)
         self.way.write()
+        self.finish_kernels()
         doomed = self.running()
         self.way.close()  # whoever waits for the relay's output need not wait longer
         for c in list(self.channels.values()):
@@ -300,9 +373,19 @@ class Relay:
         for p in doomed | self.running():  # some may be new
             p.kill(signal.SIGKILL)
 
+    def finish_kernels(self):
+        late = time.monotonic() + OUTPUT_PATIENCE
+        for k in self.kernels:
+            while k.cells and k.collects() and k.collected < k.spool.end and time.monotonic() < late:
+                k.collect()
+                self.writer.flush()
+            if k.collects():
+                k.end_all("the job ended" if self.stopped else "tunctl inside the job ended")
+        self.writer.close()
+
     def running(self):
         """The processes that end with the relay."""
-        found = processes()
+        found = [p for p in processes() if p.pid != self.writer.pid]
         if self.chase:
             return set(descendants(found))
         ends = set(self.programs.values()) | set(self.channels.values())
@@ -322,9 +405,3 @@ class Relay:
         except ChildProcessError:
             pass
 
-
-def register(selector, fd, events, before):
-    if before:
-        selector.modify(fd, events)
-    else:
-        selector.register(fd, events)

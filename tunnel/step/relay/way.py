@@ -10,8 +10,8 @@ class Way:
     Both sides count them. What the client has not acknowledged is kept: the way itself
     acknowledges nothing, since srun takes bytes that nobody will get."""
 
-    def __init__(self):
-        self.source, self.sink = 0, 1  # -1: the way was lost
+    def __init__(self, source=-1, sink=-1):
+        self.source, self.sink = source, sink  # -1: the way was lost
         self.received = 0
         self.told = 0  # how much of that the client knows of
         self.unsent, self.unsent_size = collections.deque(), 0

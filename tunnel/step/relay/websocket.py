@@ -1,6 +1,7 @@
 # RFC 6455, section 5.2.
 WS_PING, WS_PONG, WS_CONTROL, WS_FINAL, WS_MASKED = 9, 10, 8, 0x80, 0x80
 WS_HEAD_LIMIT = 64 << 10
+WS_MESSAGE_LIMIT = 32 << 20  # of one that is collected; the rest of it is cut off
 WS_UPGRADE = re.compile(br"\r\nupgrade:[ \t]*websocket", re.IGNORECASE)
 
 
@@ -37,13 +38,18 @@ class Frames:
         self.http = True
         self.head = b""  # of HTTP or of a frame, as far as it came
         self.left = 0  # bytes of the frame that come yet
-        self.kind = 0
+        self.kind = self.final = 0
         self.mask = b""
         self.payload = b""  # of a control frame
         self.control = {}  # the last payload of each kind
+        self.at = 0  # bytes of frames so far
+        self.whole = 0  # the same after the last whole message
+        self.message = None  # as far as it came, while within one; see on_message
+        self.on_message = None  # gets each message
 
     def follow(self, data):
         at = self.skip_http(data) if self.http else 0
+        shift = self.at - at
         while at < len(data):
             if not self.left:
                 n = self.head_size() - len(self.head)
@@ -57,8 +63,13 @@ class Frames:
                 self.payload += data[at:at + n]
                 if n == self.left:
                     self.control[self.kind] = unmask(self.payload, self.mask)
+            elif self.on_message and len(self.message) < WS_MESSAGE_LIMIT:
+                self.message += data[at:at + n]
             at += n
             self.left -= n
+            if not self.left:
+                self.end_frame(shift + at)
+        self.at = shift + at
 
     def skip_http(self, data):
         """Where the frames begin."""
@@ -85,11 +96,22 @@ class Frames:
             length = struct.unpack_from(">H", self.head, 2)[0]
         elif length == 127:
             length = COUNT.unpack_from(self.head, 2)[0]
-        self.kind = self.head[0] & 15
+        self.kind, self.final = self.head[0] & 15, self.head[0] & WS_FINAL
         self.mask = self.head[-4:] if self.head[1] & WS_MASKED else b""
         self.left, self.head, self.payload = length, b"", b""
-        if self.kind & WS_CONTROL and length > 125:
-            raise ValueError
+        if self.kind & WS_CONTROL:
+            if length > 125:
+                raise ValueError
+        elif self.message is None:
+            self.message = bytearray()
+
+    def end_frame(self, at):
+        if not self.kind & WS_CONTROL and self.final:
+            message, self.message = self.message, None
+            if self.on_message:
+                self.on_message(message, at)
+        if self.message is None:  # control frames may stand within one
+            self.whole = at
 
 
 def unmask(data, mask):

@@ -32,7 +32,7 @@ class Formula
 
   def installed = (@installed ||= [])
 
-  %i[bin man1 bash_completion zsh_completion fish_completion].each do |name|
+  %i[bin man1 man5 bash_completion zsh_completion fish_completion].each do |name|
     define_method(name) { Target.new(name, installed) }
   end
 end

@@ -1,0 +1,533 @@
+//go:build linux
+
+package kernel_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
+	"tunctl/tunnel/kernel"
+	"tunctl/tunnel/step"
+)
+
+// server is a notebook server with one kernel, whose messages the test sends.
+type server struct {
+	*httptest.Server
+	binary   bool
+	opened   chan *websocket.Conn
+	requests chan string // the ids of cells
+	ended    chan struct{}
+	named    chan struct{} // the notebook was asked for
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{opened: make(chan *websocket.Conn, 10), requests: make(chan string, 100), ended: make(chan struct{}, 10), named: make(chan struct{}, 10)}
+	mux := http.NewServeMux()
+	accepted := func(w http.ResponseWriter, r *http.Request, answer string) {
+		if _, err := r.Cookie("login"); err != nil {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, answer)
+	}
+	mux.HandleFunc("/base/api/kernels/k1", func(w http.ResponseWriter, r *http.Request) { accepted(w, r, `{"id": "k1"}`) })
+	mux.HandleFunc("/base/api/sessions", func(w http.ResponseWriter, r *http.Request) {
+		defer func() { s.named <- struct{}{} }()
+		accepted(w, r, `[{"path": "work/train.ipynb", "kernel": {"id": "k1"}}]`)
+	})
+	mux.HandleFunc("/base/api/kernels/k1/channels", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := r.Cookie("login"); err != nil {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{v1}, CompressionMode: websocket.CompressionContextTakeover})
+		if err != nil {
+			return
+		}
+		c.SetReadLimit(-1)
+		if r.Header.Get("Sec-WebSocket-Extensions") != "" {
+			t.Error("the page's compression reached the server")
+		}
+		s.opened <- c
+		for {
+			_, b, err := c.Read(context.Background())
+			if err != nil {
+				s.ended <- struct{}{}
+				return
+			}
+			if i := bytes.Index(b, []byte(`"cell`)); i >= 0 && bytes.Contains(b, []byte("execute_request")) {
+				s.requests <- string(b[i+1 : i+6])
+			}
+		}
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+const v1 = "v1.kernel.websocket.jupyter.org"
+
+// message is one of Jupyter's, in the form of the connection.
+func message(c *websocket.Conn, kind, parent string, content any) (websocket.MessageType, []byte) {
+	header, _ := json.Marshal(map[string]any{"msg_id": kind + parent, "msg_type": kind})
+	of := map[string]any{"msg_id": parent, "msg_type": "execute_request"}
+	if kind == "execute_request" {
+		header, _ = json.Marshal(map[string]any{"msg_id": parent, "msg_type": kind})
+		of = map[string]any{}
+	}
+	parentHeader, _ := json.Marshal(of)
+	body, _ := json.Marshal(content)
+	metadata := []byte(`{"cellId": "c-7"}`)
+	if c.Subprotocol() != v1 {
+		b, _ := json.Marshal(map[string]any{
+			"channel": "iopub", "header": json.RawMessage(header), "parent_header": json.RawMessage(parentHeader),
+			"metadata": json.RawMessage(metadata), "content": json.RawMessage(body),
+		})
+		return websocket.MessageText, b
+	}
+	parts := [][]byte{[]byte("iopub"), header, parentHeader, metadata, body}
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(parts)+1))
+	at := uint64(8 * (len(parts) + 2))
+	for _, part := range append(parts, nil) {
+		b = binary.LittleEndian.AppendUint64(b, at)
+		at += uint64(len(part))
+	}
+	return websocket.MessageBinary, append(b, bytes.Join(parts, nil)...)
+}
+
+func send(t *testing.T, c *websocket.Conn, kind, parent string, content any) {
+	t.Helper()
+	form, b := message(c, kind, parent, content)
+	if err := c.Write(t.Context(), form, b); err != nil {
+		t.Fatalf("%s: %v", kind, err)
+	}
+}
+
+func (s *server) print(t *testing.T, c *websocket.Conn, cell string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		send(t, c, "stream", cell, map[string]string{"name": "stdout", "text": fmt.Sprintf("line %d\n", i)})
+	}
+}
+
+func finish(t *testing.T, c *websocket.Conn, cell string) {
+	t.Helper()
+	send(t, c, "status", cell, map[string]string{"execution_state": "idle"})
+}
+
+// process is one on the node that runs the relay or a connector.
+type process struct {
+	io.Reader
+	io.WriteCloser
+	cmd *exec.Cmd
+}
+
+func (p *process) Close() error { return p.WriteCloser.Close() }
+
+func start(t *testing.T, home string) *process {
+	t.Helper()
+	testprogram.Need(t, "python3")
+	cmd := exec.Command("sh", "-c", step.Command())
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "SLURM_JOB_ID=7"}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return &process{out, in, cmd}
+}
+
+// agent is what connects pages by a relay.
+type agent struct {
+	t    *testing.T
+	conn *step.Conn
+	way  *process
+	home string
+	to   *server
+
+	serving sync.WaitGroup
+
+	mu    sync.Mutex
+	pages []net.Conn
+}
+
+func newAgent(t *testing.T, s *server) *agent {
+	t.Helper()
+	a := &agent{t: t, to: s, home: t.TempDir()}
+	a.way = start(t, a.home)
+	var err error
+	if a.conn, err = step.Start(t.Context(), a.way, step.Options{Job: "7", Resumable: true, Journals: a.home}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.conn.Close() })
+	return a
+}
+
+// successor is the agent after this one, which was killed.
+func (a *agent) successor() *agent {
+	a.t.Helper()
+	ticket := a.conn.Ticket()
+	a.conn.Fail(errors.New("killed"))
+	a.serving.Wait()
+	_ = a.way.Close()
+	a.closePages()
+	next := &agent{t: a.t, to: a.to, home: a.home, way: start(a.t, a.home)}
+	var err error
+	if next.conn, err = step.TakeOver(a.t.Context(), next.way, ticket, step.Options{Journals: a.home}); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { _ = next.conn.Close() })
+	return next
+}
+
+func (a *agent) closePages() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.pages {
+		_ = c.Close()
+	}
+	a.pages = nil
+}
+
+// serve connects one page, as a forward does.
+func (a *agent) serve(client net.Conn) {
+	in := bufio.NewReader(client)
+	var head []byte
+	for !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
+		b, err := in.ReadByte()
+		if err != nil {
+			return
+		}
+		head = append(head, b)
+	}
+	r, ok := kernel.Parse(head)
+	if !ok {
+		a.t.Errorf("%q is no page's request", head)
+		return
+	}
+	ctx, address := context.Background(), a.to.Listener.Addr().String()
+	server := r.Server(func(ctx context.Context) (net.Conn, error) { return a.conn.Dial(ctx, "tcp", address, nil) })
+	k := step.Kernel{ID: r.Kernel, Session: r.Session, Origin: r.Header.Get("Origin"), Name: "nb", Collect: true}
+	var conn *step.KernelConn
+	continues := a.conn.Keeps(k) && server.Accepts(ctx) == nil
+	var err error
+	if continues {
+		if conn, err = a.conn.Continue(ctx, k); errors.Is(err, step.ErrNotKept) {
+			continues = false
+		}
+	}
+	if !continues {
+		conn, err = a.conn.DialKernel(ctx, "tcp", address, r.Bytes, k)
+	}
+	if err != nil {
+		a.t.Log(err)
+		_ = client.Close()
+		return
+	}
+	page := kernel.New(conn, r, server, continues)
+	go func() {
+		_, _ = io.Copy(page, in)
+		_ = page.CloseWrite()
+	}()
+	_, _ = io.Copy(client, page)
+	_ = client.Close()
+}
+
+// open opens a page's WebSocket.
+func (a *agent) open(session string, change func(http.Header)) (*websocket.Conn, error) {
+	a.t.Helper()
+	header := http.Header{"Cookie": {"login=yes"}, "Origin": {"http://localhost:8888"}}
+	var protocols []string
+	if a.to.binary {
+		protocols = []string{v1}
+	}
+	if change != nil {
+		change(header)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }()
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				a.mu.Lock()
+				a.pages = append(a.pages, c)
+				a.mu.Unlock()
+				a.serving.Go(func() { a.serve(c) })
+			}
+		}()
+		return net.Dial("tcp", l.Addr().String())
+	}}}
+	ctx, cancel := context.WithTimeout(a.t.Context(), wait.Limit)
+	defer cancel()
+	c, _, err := websocket.Dial(ctx, "ws://localhost:8888/base/api/kernels/k1/channels?session_id="+session, &websocket.DialOptions{ //nolint:bodyclose // there is none
+		HTTPClient: client, HTTPHeader: header, Subprotocols: protocols, CompressionMode: websocket.CompressionContextTakeover,
+	})
+	if err == nil {
+		c.SetReadLimit(-1)
+	}
+	return c, err
+}
+
+func (a *agent) must(session string) *websocket.Conn {
+	a.t.Helper()
+	c, err := a.open(session, nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return c
+}
+
+// lines reads what a page gets, up to a line or the end of the cell.
+func lines(t *testing.T, c *websocket.Conn, last string) (got []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	for {
+		_, b, err := c.Read(ctx)
+		if err != nil {
+			t.Fatalf("%v after %q", err, got)
+		}
+		if i := bytes.Index(b, []byte("line ")); i >= 0 {
+			text, _, _ := strings.Cut(string(b[i:]), `\n`)
+			if got = append(got, text); text == last {
+				return got
+			}
+		}
+		if last == "" && bytes.Contains(b, []byte(`"idle"`)) {
+			return got
+		}
+	}
+}
+
+func expect(t *testing.T, got []string, from, to int) {
+	t.Helper()
+	var want []string
+	for i := from; i < to; i++ {
+		want = append(want, fmt.Sprintf("line %d", i))
+	}
+	if strings.Join(got, ",") != strings.Join(want, ",") {
+		t.Errorf("the page got %d lines, want %d to %d: %.200q", len(got), from, to, got)
+	}
+}
+
+// collected is what was written down of cells.
+func (a *agent) collected() (text string) {
+	files, _ := filepath.Glob(filepath.Join(a.home, ".tunctl/output/nb/*.jsonl"))
+	for _, name := range files {
+		b, _ := os.ReadFile(name)
+		text += string(b)
+	}
+	return text
+}
+
+// forms are those of messages.
+func forms(t *testing.T, run func(t *testing.T, s *server)) {
+	for _, form := range []string{"json", v1} {
+		t.Run(form, func(t *testing.T) {
+			s := newServer(t)
+			s.binary = form == v1
+			run(t, s)
+		})
+	}
+}
+
+func TestPageThatComesBack(t *testing.T) {
+	forms(t, func(t *testing.T, s *server) {
+		a := newAgent(t, s)
+		page := a.must("s1")
+		c := <-s.opened
+		send(t, page, "execute_request", "cell1", map[string]string{"code": "train()"})
+		<-s.requests
+		s.print(t, c, "cell1", 0, 5)
+		expect(t, lines(t, page, "line 4"), 0, 5)
+		a.closePages()
+		s.print(t, c, "cell1", 5, 10)
+		page = a.must("s1")
+		expect(t, lines(t, page, "line 9"), 5, 10)
+		a = a.successor()
+		s.print(t, c, "cell1", 10, 400)
+		page = a.must("s1")
+		s.print(t, c, "cell1", 400, 420)
+		finish(t, c, "cell1")
+		expect(t, lines(t, page, ""), 10, 420)
+		// The same connection serves the next cell.
+		send(t, page, "execute_request", "cell2", map[string]string{"code": "2"})
+		if id := <-s.requests; id != "cell2" {
+			t.Errorf("the server got %q", id)
+		}
+		finish(t, c, "cell2")
+		lines(t, page, "")
+		_ = page.Close(websocket.StatusNormalClosure, "")
+		<-s.ended
+		wait.Until(t, "nothing is collected of what the page has", func() bool { return a.collected() == "" })
+	})
+}
+
+func TestPageThatIsGone(t *testing.T) {
+	forms(t, func(t *testing.T, s *server) {
+		a := newAgent(t, s)
+		page := a.must("s1")
+		c := <-s.opened
+		<-s.named
+		send(t, page, "execute_request", "cell1", map[string]string{"code": "train()"})
+		<-s.requests
+		s.print(t, c, "cell1", 0, 5)
+		lines(t, page, "line 4")
+		_ = page.Close(websocket.StatusGoingAway, "")
+		wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+		s.print(t, c, "cell1", 5, 600)
+		finish(t, c, "cell1")
+		<-s.ended
+		wait.Until(t, "the cell is finished", func() bool { return a.conn.Cells().Finished == 1 && a.conn.Cells().Running == 0 })
+		wait.Until(t, "it is written down", func() bool { return strings.Contains(a.collected(), `"how": "finished"`) })
+		text := a.collected()
+		for _, want := range []string{`"code": "train()"`, `"cell": "c-7"`, `"notebook": "work/train.ipynb"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in %.600s", want, text)
+			}
+		}
+		if n := strings.Count(text, "line "); n != 600 {
+			t.Errorf("%d lines were collected", n)
+		}
+		// The page comes back after the end: it gets what it missed, and nothing of it stays collected.
+		page = a.must("s1")
+		expect(t, lines(t, page, ""), 5, 600)
+		wait.Until(t, "nothing is collected of what the page has", func() bool { return a.collected() == "" })
+	})
+}
+
+func TestPageOfAnotherOrigin(t *testing.T) {
+	for name, change := range map[string]func(http.Header){
+		"without a cookie": func(h http.Header) { h.Del("Cookie") },
+		"another origin":   func(h http.Header) { h.Set("Origin", "http://localhost:9999") },
+		"another session":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			a := newAgent(t, s)
+			page := a.must("s1")
+			c := <-s.opened
+			send(t, page, "execute_request", "cell1", map[string]string{"code": "secret()"})
+			<-s.requests
+			a.closePages()
+			s.print(t, c, "cell1", 0, 5)
+			session := "s1"
+			if change == nil {
+				session = "s2"
+			}
+			if _, err := a.open(session, change); err == nil {
+				other := <-s.opened // the server decides
+				s.print(t, other, "cell1", 900, 901)
+			} else if change == nil {
+				t.Fatal(err)
+			}
+			page = a.must("s1")
+			finish(t, c, "cell1")
+			expect(t, lines(t, page, ""), 0, 5)
+		})
+	}
+}
+
+func TestPageWithoutCells(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	a.must("s1")
+	<-s.opened
+	a.closePages()
+	<-s.ended
+	page := a.must("s1")
+	c := <-s.opened
+	for i, end := range []struct {
+		kind, how string
+		content   any
+	}{
+		{"execute_reply", "not run", map[string]string{"status": "aborted"}},
+		{"status", "restarted", map[string]string{"execution_state": "restarting"}},
+		{"status", "died", map[string]string{"execution_state": "dead"}},
+	} {
+		send(t, page, "execute_request", "cell1", map[string]string{"code": "1"})
+		<-s.requests
+		a.closePages()
+		wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+		send(t, c, end.kind, "cell1", end.content)
+		<-s.ended // nothing waits for ever
+		wait.Until(t, "its end is written down", func() bool { return strings.Contains(a.collected(), end.how) })
+		page = a.must("other" + strconv.Itoa(i))
+		c = <-s.opened
+	}
+}
+
+func TestPageThatMissesMuch(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	page := a.must("s1")
+	c := <-s.opened
+	send(t, page, "execute_request", "cell1", map[string]string{"code": "much()"})
+	<-s.requests
+	a.closePages()
+	wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+	const size = 20 << 20
+	send(t, c, "stream", "cell1", map[string]string{"name": "stdout", "text": strings.Repeat("x", size/2)})
+	s.print(t, c, "cell1", 0, 3000)
+	send(t, c, "stream", "cell1", map[string]string{"name": "stdout", "text": strings.Repeat("x", size/2)})
+	finish(t, c, "cell1")
+	page = a.must("s1")
+	expect(t, lines(t, page, ""), 0, 3000)
+}
+
+func TestPageAtJobEnd(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	page := a.must("s1")
+	c := <-s.opened
+	send(t, page, "execute_request", "cell1", map[string]string{"code": "train()"})
+	<-s.requests
+	a.closePages()
+	wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+	s.print(t, c, "cell1", 0, 100)
+	send(t, c, "input_request", "cell1", map[string]string{"prompt": "go on?"})
+	wait.Until(t, "the cell waits for input", func() bool { return a.conn.Cells().Waiting == 1 })
+	if err := a.way.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the end of the job is written down", func() bool { return strings.Contains(a.collected(), "the job ended") })
+	if n := strings.Count(a.collected(), "line "); n != 100 {
+		t.Errorf("%d lines were collected", n)
+	}
+}

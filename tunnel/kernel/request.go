@@ -1,0 +1,119 @@
+package kernel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"tunctl/tunnel/step"
+)
+
+var (
+	path       = regexp.MustCompile(`^(.*)/api/kernels/([^/]+)/channels$`)
+	extensions = regexp.MustCompile(`(?i)\r\nSec-WebSocket-Extensions:[^\r\n]*`)
+)
+
+// Request is a page's request for a WebSocket to its kernel.
+type Request struct {
+	*http.Request
+	Bytes   []byte // without extensions, such as compression: the messages are read on their way
+	Kernel  string // its id
+	Session string // the page's
+	base    string // of the server's paths
+}
+
+// Parse reads what a client has sent first, if that is a page's request for its kernel.
+func Parse(b []byte) (Request, bool) {
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
+	if err != nil || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return Request{}, false
+	}
+	found, session := path.FindStringSubmatch(r.URL.Path), r.URL.Query().Get("session_id")
+	if found == nil || session == "" {
+		return Request{}, false
+	}
+	return Request{Request: r, Bytes: extensions.ReplaceAll(b, nil), Kernel: found[2], Session: session, base: found[1]}, true
+}
+
+// Server is a page's server, which is asked as the page itself would ask it.
+type Server struct {
+	page   Request
+	client http.Client
+}
+
+// serverTimeout bounds one request to the server.
+const serverTimeout = 10 * time.Second
+
+// Server is the server that the page asks, connected to by dial.
+func (r Request) Server(dial func(context.Context) (net.Conn, error)) *Server {
+	transport := &http.Transport{
+		DisableKeepAlives: true, Proxy: nil,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Server{page: r, client: http.Client{Transport: transport, Timeout: serverTimeout, CheckRedirect: refuse}}
+}
+
+// get asks for a path of the server's API, and reads the answer.
+func (s *Server) get(ctx context.Context, path string, to any) error {
+	query := ""
+	if token := s.page.URL.Query().Get("token"); token != "" {
+		query = "?token=" + token
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.page.Host+s.page.base+path+query, http.NoBody)
+	if err != nil {
+		return err
+	}
+	for name, values := range s.page.Header {
+		if name != "Connection" && name != "Upgrade" && !strings.HasPrefix(name, "Sec-Websocket-") {
+			r.Header[name] = values
+		}
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return errors.Unwrap(err) // the rest has the token
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server answered %s", answer.Status)
+	}
+	const most = 4 << 20
+	return json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(to)
+}
+
+// Accepts reports whether the server accepts the page, by its own cookie or token, for the kernel.
+func (s *Server) Accepts(ctx context.Context) error {
+	var kernel struct{ ID string }
+	err := s.get(ctx, "/api/kernels/"+s.page.Kernel, &kernel)
+	if err == nil && kernel.ID != s.page.Kernel {
+		err = errors.New("the server answered for another kernel")
+	}
+	return err
+}
+
+// tellNotebook tells the relay of which notebook the kernel is.
+func (s *Server) tellNotebook(tell func(step.Cell)) {
+	var sessions []struct {
+		Path   string
+		Kernel struct{ ID string }
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
+	defer cancel()
+	if s.get(ctx, "/api/sessions", &sessions) != nil {
+		return // its name is not shown
+	}
+	for _, x := range sessions {
+		if x.Kernel.ID == s.page.Kernel {
+			tell(step.Cell{Notebook: x.Path})
+		}
+	}
+}

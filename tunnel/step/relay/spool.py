@@ -1,0 +1,58 @@
+SPOOL_LIMIT = 256 << 20  # bytes of all streams
+SPOOL_MEMORY = 256 << 10  # of one, before they go to a file
+SPOOL_FILE = 8 << 20  # the size of such a file
+
+
+class Spool:
+    """A part of a stream of bytes, by position: the newest in memory, the rest in files that have no name."""
+
+    def __init__(self):
+        self.begin = self.end = 0
+        self.files = collections.deque()  # (position, file descriptor)
+        self.tail = bytearray()  # what is in no file
+
+    def size(self):
+        return self.end - self.begin
+
+    def append(self, data):
+        self.tail += data
+        self.end += len(data)
+        if len(self.tail) >= SPOOL_MEMORY:
+            self.spill()
+
+    def spill(self):
+        start = self.end - len(self.tail)
+        try:
+            if not self.files or start - self.files[-1][0] >= SPOOL_FILE:
+                with tempfile.TemporaryFile() as f:
+                    self.files.append((start, os.dup(f.fileno())))
+            first, fd = self.files[-1]
+            while self.tail:
+                n = os.pwrite(fd, self.tail, start - first)
+                del self.tail[:n]
+                start += n
+        except OSError:
+            pass  # it stays in memory, and nothing more is read: see Relay.room
+
+    def read(self, at, n):
+        """At most n bytes from a position that is not dropped."""
+        start = self.end - len(self.tail)
+        if at >= start:
+            return bytes(self.tail[at - start:at - start + n])
+        ends = [position for position, _ in self.files][1:] + [start]
+        for (position, fd), end in zip(self.files, ends):
+            if at < end:
+                return os.pread(fd, min(n, end - at), at - position)
+
+    def drop(self, to):
+        """Forgets what is before a position."""
+        self.begin = max(self.begin, to)
+        start = self.end - len(self.tail)
+        if self.begin > start:
+            del self.tail[:self.begin - start]
+            start = self.begin
+        while self.files and (self.files[1][0] if len(self.files) > 1 else start) <= self.begin:
+            os.close(self.files.popleft()[1])
+
+    def close(self):
+        self.drop(self.end)
