@@ -62,13 +62,11 @@ func (m *message) read(header, parent, metadata, content []byte) bool {
 
 // ends returns the id of the cell whose end the message tells; "" and true: that of all.
 func (m *message) ends() (id string, ok bool) {
-	switch {
-	case m.Header.Type == "status" && m.Content.State == "idle" && m.Parent.Type == "execute_request":
-		return m.Parent.ID, true
-	case m.Header.Type == "execute_reply" && m.Content.Status == "aborted":
-		return m.Parent.ID, true
-	case m.Header.Type == "status" && (m.Content.State == "restarting" || m.Content.State == "dead" || m.Content.State == "autorestarting"):
+	isStatus := m.Header.Type == "status"
+	if isStatus && (m.Content.State == "restarting" || m.Content.State == "dead" || m.Content.State == "autorestarting") {
 		return "", true
 	}
-	return "", false
+	isIdle := isStatus && m.Content.State == "idle" && m.Parent.Type == "execute_request"
+	isAborted := m.Header.Type == "execute_reply" && m.Content.Status == "aborted"
+	return m.Parent.ID, isIdle || isAborted
 }

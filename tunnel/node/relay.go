@@ -265,11 +265,11 @@ func (r *sharedRelay) takeOver() (*runningRelay, error) {
 		c, err = step.TakeOver(ctx, process, left.Ticket, r.stepOptions())
 		return err
 	})
-	switch {
-	case errors.Is(err, step.ErrGone):
+	if errors.Is(err, step.ErrGone) {
 		r.records.Remove(left, false)
 		return nil, nil
-	case err != nil:
+	}
+	if err != nil {
 		r.records.Remove(r.record(left.Ticket), true)
 		return nil, err
 	}

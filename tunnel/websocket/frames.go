@@ -136,12 +136,11 @@ func (f *Frames) begin() {
 		size, rest = binary.BigEndian.Uint64(rest), rest[8:]
 	}
 	f.phase, f.first, f.mask, f.at, f.left, f.head = inFrame, f.head[0], rest, 0, size, nil
-	switch {
-	case f.isControl():
+	if f.isControl() {
 		if f.control = []byte{}; size > controlLimit {
 			f.phase = unreadable
 		}
-	case !f.within:
+	} else if !f.within {
 		f.within, f.kind, f.message = true, f.first&opcode, []byte{}
 	}
 }
