@@ -103,6 +103,9 @@ func (b *Browser) Close() error {
 	}
 }
 
+// Kill ends the browser as a crash does; Close is needed still.
+func (b *Browser) Kill() error { return b.cmd.Process.Kill() }
+
 // receive passes answers to those who wait for them, and events to their pages.
 func (b *Browser) receive() {
 	defer close(b.read)

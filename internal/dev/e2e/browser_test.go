@@ -97,23 +97,39 @@ var (
 	}
 )
 
+// pageOfNotebooks is the page that the lab's Jupyter has.
+func pageOfNotebooks() notebookPage {
+	if hasJupyterLab() {
+		return labPage
+	}
+	return classicPage
+}
+
+// prepareNotebooks has JupyterLab's page answer our scripts.
+func prepareNotebooks(l *laptop) {
+	l.t.Helper()
+	if _, err := l.lab.As("hpcuser", "sh", "-c", `mkdir -p .jupyter && echo 'c.LabApp.expose_app_in_browser = True' >.jupyter/jupyter_lab_config.py`); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 // openNotebook brings a session up, and shows a new notebook of it in a browser.
 func openNotebook(l *laptop, cells ...string) (page notebookPage, b *tab, token string) {
 	l.t.Helper()
-	page = classicPage
-	if hasJupyterLab() {
-		page = labPage
-		if _, err := l.lab.As("hpcuser", "sh", "-c", `mkdir -p .jupyter && echo 'c.LabApp.expose_app_in_browser = True' >.jupyter/jupyter_lab_config.py`); err != nil {
-			l.t.Fatal(err)
-		}
-	}
+	prepareNotebooks(l)
 	l.run("up", "--no-open")
 	base, token := l.page()
 	l.t.Log(jupyterVersion(l.t, base, token))
-	newNotebook(l.t, base, token, cells)
-	b = openTab(l.t)
+	newNotebook(l.t, base, token, "across", cells)
+	return pageOfNotebooks(), showNotebook(l.t, base, token, "across"), token
+}
+
+// showNotebook shows a notebook in a new browser.
+func showNotebook(t *testing.T, base *url.URL, token, name string) *tab {
+	t.Helper()
+	b, page := openTab(t), pageOfNotebooks()
 	b.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true})
-	address := base.JoinPath(page.path, "across.ipynb").String() + "?token=" + token
+	address := base.JoinPath(page.path, name+".ipynb").String() + "?token=" + token
 	const connected = "the notebook's kernel is connected"
 	if page == classicPage {
 		b.untilLoaded(address, connected, page.connected)
@@ -121,11 +137,11 @@ func openNotebook(l *laptop, cells ...string) (page notebookPage, b *tab, token 
 		b.navigate(address)
 		b.until(connected, page.connected)
 	}
-	return page, b, token
+	return b
 }
 
-// newNotebook makes a notebook, across.ipynb.
-func newNotebook(t *testing.T, base *url.URL, token string, cells []string) {
+// newNotebook makes a notebook.
+func newNotebook(t *testing.T, base *url.URL, token, name string, cells []string) {
 	t.Helper()
 	list := []any{}
 	for i, code := range cells {
@@ -140,7 +156,7 @@ func newNotebook(t *testing.T, base *url.URL, token string, cells []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base.JoinPath("api/contents/across.ipynb").String(), bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base.JoinPath("api/contents", name+".ipynb").String(), bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,9 @@ import (
 
 // tab is the window of a headless browser.
 type tab struct {
-	t    *testing.T
-	page *chromium.Page
+	t       *testing.T
+	browser *chromium.Browser
+	page    *chromium.Page
 }
 
 func openTab(t *testing.T) *tab {
@@ -29,7 +30,7 @@ func openTab(t *testing.T) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tab{t, page}
+	return &tab{t, b, page}
 }
 
 // call sends a command of the debugging protocol.
