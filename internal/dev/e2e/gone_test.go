@@ -121,6 +121,7 @@ func openPages(t *testing.T, withPlain bool, lasts time.Duration) *gonePages {
 	prepareNotebooks(l)
 	g := &gonePages{cutter: &cutter{laptop: l}}
 	t.Cleanup(g.cutter.close)
+	g.inHome("rm -rf .tunctl/output ours.* plain.*") // the lab may have been another test's
 	g.run("up", "--no-open")
 	g.base, g.token = g.page()
 	t.Log(jupyterVersion(t, g.base, g.token))
