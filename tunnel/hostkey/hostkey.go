@@ -130,7 +130,7 @@ func (k *Checker) check(ctx context.Context, remote net.Addr, key ssh.PublicKey)
 	if err := k.s.CheckRSASize(key); err != nil {
 		return k.refuse(fmt.Sprintf("the host key of %s is not accepted: %v", k.display(), err), "ask the site's support for a longer key")
 	}
-	if err := k.checkRevoked(remote, key); err != nil {
+	if err := k.checkRevoked(ctx, remote, key); err != nil {
 		return err
 	}
 	cert, ok := key.(*ssh.Certificate)
@@ -150,21 +150,17 @@ func (k *Checker) check(ctx context.Context, remote net.Addr, key ssh.PublicKey)
 
 // checkRevoked refuses a key if RevokedHostKeys or known_hosts has it, or the authority
 // that signed it, as revoked.
-func (k *Checker) checkRevoked(remote net.Addr, key ssh.PublicKey) error {
+func (k *Checker) checkRevoked(ctx context.Context, remote net.Addr, key ssh.PublicKey) error {
 	if path := k.s.RevokedHostKeys; path != "" {
-		list, err := readRevokedKeys(path)
+		revoked, err := isRevoked(ctx, path, key)
 		if err != nil {
 			return k.refuse(fmt.Sprintf("no host key is accepted while RevokedHostKeys %q cannot be read: %v", path, err), "fix the file, or the setting in your ssh config")
 		}
-		if list.has(key) {
+		if revoked {
 			return k.refuse(fmt.Sprintf("the host key of %s (%s) is revoked by %q", k.display(), ssh.FingerprintSHA256(key), path), "do not log in; ask the site's support")
 		}
 	}
-	parts := []ssh.PublicKey{Plain(key)}
-	if cert, ok := key.(*ssh.Certificate); ok {
-		parts = append(parts, cert.SignatureKey)
-	}
-	for _, part := range parts {
+	for _, part := range parts(key) {
 		if r, ok := errors.AsType[*xknownhosts.RevokedError](k.db.HostKeyCallback()(k.name(), remote, part)); ok {
 			return k.refuse(fmt.Sprintf("the host key of %s (%s) is marked as revoked at %s:%d", k.display(), ssh.FingerprintSHA256(part),
 				k.db.origin(r.Revoked.Filename), r.Revoked.Line), "do not log in; ask the site's support")
@@ -254,6 +250,14 @@ func Plain(key ssh.PublicKey) ssh.PublicKey {
 		return cert.Key
 	}
 	return key
+}
+
+// parts are the keys of which each, if it is revoked, revokes a key or a certificate.
+func parts(key ssh.PublicKey) []ssh.PublicKey {
+	if cert, ok := key.(*ssh.Certificate); ok {
+		return []ssh.PublicKey{cert.Key, cert.SignatureKey}
+	}
+	return []ssh.PublicKey{key}
 }
 
 // unknown decides about a new key; others are known keys of other types. A server that

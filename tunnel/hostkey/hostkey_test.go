@@ -136,4 +136,39 @@ func TestTheAlgorithmsOfKnownKeysAreOfferedFirst(t *testing.T) {
 	}
 }
 
+func TestBadLinesOfKnownHosts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	t.Setenv("TMPDIR", filepath.Dir(file))
+	long := strings.Repeat("x", 70<<10)
+	bad := []string{
+		"login", "login ssh-rsa", "login ssh-rsa !!!", "login ssh-rsa AAAA", "login ssh-ed25519 " + strings.TrimPrefix(rsaKey, "ssh-rsa "),
+		"@bogus login " + rsaKey, "@revoked @revoked login " + rsaKey, "a,! " + rsaKey, "[login:22 " + rsaKey, "|1|login " + rsaKey, "|1|!|! " + rsaKey,
+		long, "login " + rsaKey + " " + long,
+	}
+	var text strings.Builder
+	for i, line := range bad {
+		fmt.Fprintf(&text, "host%d %s\n# a comment\n%s\n", i, rsaKey, line)
+	}
+	write(t, file, text.String()+"last "+rsaKey)
+	k, err := readKnownHosts([]string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range bad {
+		if want := fmt.Sprintf("%s:%d is skipped: ", file, 3*i+3); len(k.warnings) <= i || !strings.HasPrefix(k.warnings[i], want) || k.warnings[i] == want {
+			t.Fatalf("warned %.2000q, want %q...", k.warnings, want)
+		}
+		if len(k.HostKeys(fmt.Sprintf("host%d:22", i))) != 1 {
+			t.Errorf("host%d is not known", i)
+		}
+	}
+	if len(k.warnings) != len(bad) || len(k.HostKeys("last:22")) != 1 || len(k.HostKeys("login:22")) != 0 {
+		t.Errorf("warned %.2000q", k.warnings)
+	}
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "known_hosts-*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
 const rsaKey = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCcrBRgHBzVPq5VIjIy8QEEMfjG0F5iYRYGtPGOdY6MhUHdFwY4E5Up4HOCeFQqeNlhqMFLnwTEpjbRlXENHkmrbAQt7qYhYmvMnIqNYNVvHEsQ5npDNdB7LaOvamQusgoIbwaoBsKBZ21rIsf6N6joEF8ZFEa7EOy0j3rbyWci6TVJv07p3KGZCkjbVK7VWhUz6IAUghemMzcA1fgVOadSqzdCtkD3X/BHXcx4qTtaWxbSuw+sEFYg8X3btW8/FlSo5Uv8zBWjxQTuBX0zHosY3U3cBmAd41Y11Qys1jr3nWOmeSA4+xYsmHElgOEXKNaLwPletWXm2aifPn1kAFFf"

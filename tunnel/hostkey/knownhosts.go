@@ -1,18 +1,18 @@
 package hostkey
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/skeema/knownhosts"
-	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
 // knownHosts are the known_hosts files of the user and a system. The library refuses a
@@ -37,7 +37,11 @@ func readKnownHosts(paths []string) (*knownHosts, error) {
 			k.warnings = append(k.warnings, fmt.Sprintf("the known_hosts file %s is skipped: %v", path, err))
 			continue
 		}
-		if clean := k.blankBadLines(path, content); !bytes.Equal(clean, content) {
+		clean, err := k.blankBadLines(path, content)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(clean, content) {
 			copied, err := WriteTemp(clean)
 			if err != nil {
 				return nil, err
@@ -53,82 +57,43 @@ func readKnownHosts(paths []string) (*knownHosts, error) {
 	return k, err
 }
 
-// blankBadLines blanks the lines that the library would refuse. Line numbers stay.
-func (k *knownHosts) blankBadLines(path string, content []byte) []byte {
+// blankBadLines blanks the lines that the library refuses. Line numbers stay. The library
+// names only the first such line of a file, so it gets those after that one again.
+func (k *knownHosts) blankBadLines(path string, content []byte) ([]byte, error) {
 	lines := bytes.Split(content, []byte("\n"))
-	for i, line := range lines {
-		if err := checkKnownLine(string(line)); err != nil {
-			k.warnings = append(k.warnings, fmt.Sprintf("%s:%d is skipped: %v", path, i+1, err))
-			lines[i] = nil
+	for file, good := path, 0; ; {
+		_, err := xknownhosts.New(file)
+		if file != path {
+			_ = os.Remove(file)
+		}
+		bad, why := firstBad(err, file, lines[good:])
+		if bad == 0 {
+			return bytes.Join(lines, []byte("\n")), err
+		}
+		good += bad
+		lines[good-1] = nil
+		k.warnings = append(k.warnings, fmt.Sprintf("%s:%d is skipped: %s", path, good, why))
+		if file, err = WriteTemp(bytes.Join(lines[good:], []byte("\n"))); err != nil {
+			return nil, err
 		}
 	}
-	return bytes.Join(lines, []byte("\n"))
+}
+
+// firstBad is the number of the line that the library's error is about, and why; 0: it is about none.
+func firstBad(err error, file string, lines [][]byte) (number int, why string) {
+	if errors.Is(err, bufio.ErrTooLong) {
+		return 1 + slices.IndexFunc(lines, func(line []byte) bool { return len(line) >= bufio.MaxScanTokenSize-1 }), err.Error()
+	}
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), "knownhosts: "+file+":")
+		_, _ = fmt.Sscanf(text, "%d:", &number)
+		_, why, _ = strings.Cut(text, ": ")
+	}
+	return number, strings.TrimPrefix(why, "knownhosts: ")
 }
 
 // origin is the original of a file that was read as a copy.
 func (k *knownHosts) origin(path string) string { return cmp.Or(k.origins[path], path) }
-
-// checkKnownLine says why the library would refuse a line.
-func checkKnownLine(line string) error {
-	if len(line) > 60<<10 {
-		return errors.New("the line is too long")
-	}
-	fields := strings.Fields(line)
-	if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
-		return nil
-	}
-	if fields[0] == "@cert-authority" || fields[0] == "@revoked" {
-		fields = fields[1:]
-	}
-	if len(fields) < 3 {
-		return errors.New("the line lacks a name, key type or key")
-	}
-	if strings.HasPrefix(fields[0], "@") {
-		return fmt.Errorf("unknown marker %q", fields[0])
-	}
-	if err := checkKnownName(fields[0]); err != nil {
-		return err
-	}
-	blob, err := base64.StdEncoding.DecodeString(fields[2])
-	if err != nil {
-		return errors.New("the key is not base64")
-	}
-	key, err := ssh.ParsePublicKey(blob)
-	if err != nil {
-		return fmt.Errorf("the key cannot be read: %w", err)
-	}
-	if key.Type() != fields[1] {
-		return fmt.Errorf("the line says %q, but its key is %q", fields[1], key.Type())
-	}
-	return nil
-}
-
-func checkKnownName(names string) error {
-	if strings.HasPrefix(names, "|") {
-		parts := strings.Split(names, "|")
-		if len(parts) != 4 || parts[1] != "1" {
-			return errors.New("the hashed name is malformed")
-		}
-		for _, p := range parts[2:] {
-			if _, err := base64.StdEncoding.DecodeString(p); err != nil {
-				return errors.New("the hashed name is malformed")
-			}
-		}
-		return nil
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		name, negated := strings.CutPrefix(name, "!")
-		if negated && name == "" {
-			return errors.New("the ! has no name after it")
-		}
-		if strings.HasPrefix(name, "[") {
-			if _, _, err := net.SplitHostPort(name); err != nil {
-				return fmt.Errorf("the name %q is malformed", name)
-			}
-		}
-	}
-	return nil
-}
 
 // WriteTemp writes lines of known_hosts to a file, which the caller removes.
 func WriteTemp(content []byte) (string, error) {

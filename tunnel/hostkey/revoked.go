@@ -2,99 +2,38 @@ package hostkey
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the format has SHA-1 fingerprints
-	"crypto/sha256"
+	"context"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
-	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/api"
+	"tunctl/tunnel/sshconfig"
 )
 
-// krlMagic begins a key revocation list (OpenSSH's PROTOCOL.krl).
-const krlMagic = "SSHKRL\n\x00"
-
-// The sections of a KRL, and those within the section of an authority's certificates.
 const (
-	krlCertificates = 1
-	krlKeys         = 2
-	krlSHA1         = 3
-	krlSignature    = 4
-	krlSHA256       = 5
-	krlExtension    = 255
-
-	krlSerials         = 0x20
-	krlSerialRange     = 0x21
-	krlSerialBitmap    = 0x22
-	krlKeyIDs          = 0x23
-	krlCertExtension   = 0x39
-	krlFormatVersion   = 1
-	maxKRLBitmapLength = 64 << 10 // bytes; ssh-keygen writes far shorter ones
+	// krlMagic begins a key revocation list (OpenSSH's PROTOCOL.krl).
+	krlMagic = "SSHKRL\n\x00"
+	// keygenTimeout bounds one run of ssh-keygen, which reads two files.
+	keygenTimeout = 10 * time.Second
 )
 
-// krl is a key revocation list.
-type krl struct {
-	keys  map[string]bool // in wire format, or their SHA-1 or SHA-256, which are shorter
-	certs []krlAuthority
-}
-
-// krlAuthority is what a list says about the certificates of one authority.
-type krlAuthority struct {
-	key     string // in wire format; "" is any authority
-	ids     map[string]bool
-	serials []func(uint64) bool
-}
-
-// has reports whether a key, its certificate, or the authority that signed it is
-// revoked.
-func (l *krl) has(key ssh.PublicKey) bool {
-	cert, ok := key.(*ssh.Certificate)
-	if !ok {
-		return l.hasPlain(key)
-	}
-	return l.hasPlain(cert.Key) || l.hasPlain(cert.SignatureKey) || l.hasCertificate(cert)
-}
-
-func (l *krl) hasPlain(key ssh.PublicKey) bool {
-	blob := key.Marshal()
-	old, sum := sha1.Sum(blob), sha256.Sum256(blob) //nolint:gosec // see above
-	return l.keys[string(blob)] || l.keys[string(old[:])] || l.keys[string(sum[:])]
-}
-
-func (l *krl) hasCertificate(cert *ssh.Certificate) bool {
-	for _, a := range l.certs {
-		if a.key != "" && a.key != string(cert.SignatureKey.Marshal()) {
-			continue
-		}
-		if a.ids[cert.KeyId] {
-			return true
-		}
-		for _, revoked := range a.serials {
-			// Certificates without a serial number have zero.
-			if cert.Serial != 0 && revoked(cert.Serial) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// readRevokedKeys reads a RevokedHostKeys file: public keys, one a line, or a KRL. If any
-// part of it cannot be read, that is an error: it may be the revocation that matters.
-func readRevokedKeys(path string) (*krl, error) {
+// isRevoked reports whether a RevokedHostKeys file has a key, its certificate, or the
+// authority that signed it: public keys, one a line, or a key revocation list. If any part
+// of the file cannot be read, that is an error: it may be the revocation that matters.
+func isRevoked(ctx context.Context, path string, key ssh.PublicKey) (revoked bool, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if bytes.HasPrefix(content, []byte(krlMagic)) {
-		return parseKRL(content)
+		return isInKRL(ctx, path, key)
 	}
-	list := &krl{keys: map[string]bool{}}
 	number := 0
 	for line := range strings.Lines(string(content)) {
 		number++
@@ -104,11 +43,39 @@ func readRevokedKeys(path string) (*krl, error) {
 		}
 		blob, err := revokedBlob(fields)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return false, fmt.Errorf("line %d: %w", number, err)
 		}
-		list.keys[blob] = true
+		for _, part := range parts(key) {
+			revoked = revoked || blob == string(part.Marshal())
+		}
 	}
-	return list, nil
+	return revoked, nil
+}
+
+// isInKRL has ssh-keygen look a key up in a key revocation list.
+func isInKRL(ctx context.Context, path string, key ssh.PublicKey) (bool, error) {
+	file, err := WriteTemp(ssh.MarshalAuthorizedKey(key))
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = os.Remove(file) }()
+	ctx, cancel := context.WithTimeout(ctx, keygenTimeout)
+	defer cancel()
+	cmd, err := sshconfig.Keygen(ctx, "-Q", "-f", path, file)
+	if err != nil {
+		return false, errors.New("only ssh-keygen reads a key revocation list, and it was not found: install OpenSSH's client")
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	answer := strings.TrimSpace(string(out))
+	switch {
+	case strings.HasSuffix(answer, ": REVOKED"):
+		return true, nil
+	case err == nil && strings.HasSuffix(answer, ": ok"):
+		return false, nil
+	}
+	return false, fmt.Errorf("ssh-keygen: %w: %s", err, api.NewRemoteText(said.String()))
 }
 
 // revokedBlob is the plain key of a line. A key type that the library does not know is
@@ -133,170 +100,4 @@ func revokedBlob(fields []string) (string, error) {
 		return string(blob), nil
 	}
 	return string(Plain(key).Marshal()), nil
-}
-
-var errKRLShort = errors.New("the key revocation list is truncated")
-
-func unmarshalKRL(data []byte, to any) error {
-	if ssh.Unmarshal(data, to) != nil {
-		return errKRLShort
-	}
-	return nil
-}
-
-// krlSection is a part of a list, and what follows it.
-type krlSection struct {
-	Kind byte
-	Body []byte
-	Rest []byte `ssh:"rest"`
-}
-
-// readKRLSections calls read for each section.
-func readKRLSections(data []byte, read func(*krlSection) error) error {
-	for len(data) > 0 {
-		var s krlSection
-		if err := unmarshalKRL(data, &s); err != nil {
-			return err
-		}
-		if err := read(&s); err != nil {
-			return err
-		}
-		data = s.Rest
-	}
-	return nil
-}
-
-// parseKRL reads a list. It checks no signatures, and neither does ssh: who can write
-// the file can also name another.
-func parseKRL(content []byte) (*krl, error) {
-	var head struct {
-		Magic   [len(krlMagic)]byte
-		Version uint32
-		Rest    []byte `ssh:"rest"`
-	}
-	if err := unmarshalKRL(content, &head); err != nil {
-		return nil, err
-	}
-	if head.Version != krlFormatVersion {
-		return nil, fmt.Errorf("the key revocation list has the format %d, which tunctl does not support", head.Version)
-	}
-	var about struct {
-		Number, Date, Flags uint64
-		Reserved, Comment   []byte
-		Sections            []byte `ssh:"rest"`
-	}
-	if err := unmarshalKRL(head.Rest, &about); err != nil {
-		return nil, err
-	}
-	l := &krl{keys: map[string]bool{}}
-	return l, readKRLSections(about.Sections, l.readSection)
-}
-
-func (l *krl) readSection(s *krlSection) error {
-	switch s.Kind {
-	case krlCertificates:
-		return l.readCertificates(s.Body)
-	case krlKeys, krlSHA1, krlSHA256:
-		return readKRLStrings(s.Body, l.keys)
-	case krlExtension:
-		return checkKRLExtension(s.Body)
-	case krlSignature: // the body is the key
-		var signed struct {
-			Signature []byte
-			Rest      []byte `ssh:"rest"`
-		}
-		err := unmarshalKRL(s.Rest, &signed)
-		s.Rest = signed.Rest
-		return err
-	}
-	return fmt.Errorf("the key revocation list has a section %d, which tunctl does not support", s.Kind)
-}
-
-func readKRLStrings(data []byte, into map[string]bool) error {
-	for len(data) > 0 {
-		var next struct {
-			Text string
-			Rest []byte `ssh:"rest"`
-		}
-		if err := unmarshalKRL(data, &next); err != nil {
-			return err
-		}
-		into[next.Text] = true
-		data = next.Rest
-	}
-	return nil
-}
-
-// checkKRLExtension refuses a critical extension, since none is supported.
-func checkKRLExtension(data []byte) error {
-	var x struct {
-		Name     string
-		Critical bool
-		Rest     []byte `ssh:"rest"`
-	}
-	if err := unmarshalKRL(data, &x); err != nil {
-		return err
-	}
-	if x.Critical {
-		return fmt.Errorf("the key revocation list needs %q, which tunctl does not support", x.Name)
-	}
-	return nil
-}
-
-func (l *krl) readCertificates(data []byte) error {
-	var of struct {
-		Authority string
-		Reserved  []byte
-		Sections  []byte `ssh:"rest"`
-	}
-	if err := unmarshalKRL(data, &of); err != nil {
-		return err
-	}
-	a := krlAuthority{key: of.Authority, ids: map[string]bool{}}
-	if err := readKRLSections(of.Sections, a.readSection); err != nil {
-		return err
-	}
-	l.certs = append(l.certs, a)
-	return nil
-}
-
-func (a *krlAuthority) readSection(s *krlSection) error {
-	switch s.Kind {
-	case krlSerials:
-		if len(s.Body)%8 != 0 {
-			return errKRLShort
-		}
-		for serial := range slices.Chunk(s.Body, 8) {
-			one := binary.BigEndian.Uint64(serial)
-			a.serials = append(a.serials, func(n uint64) bool { return n == one })
-		}
-	case krlSerialRange:
-		var of struct{ First, Last uint64 }
-		if err := unmarshalKRL(s.Body, &of); err != nil {
-			return err
-		}
-		a.serials = append(a.serials, func(n uint64) bool { return n >= of.First && n <= of.Last })
-	case krlSerialBitmap:
-		var of struct {
-			Offset uint64
-			Bits   []byte
-		}
-		if err := unmarshalKRL(s.Body, &of); err != nil {
-			return err
-		}
-		if len(of.Bits) > maxKRLBitmapLength {
-			return errors.New("the key revocation list has a bitmap that is too long")
-		}
-		bits := new(big.Int).SetBytes(of.Bits)
-		a.serials = append(a.serials, func(n uint64) bool {
-			return n >= of.Offset && n-of.Offset < uint64(bits.BitLen()) && bits.Bit(int(n-of.Offset)) == 1
-		})
-	case krlKeyIDs:
-		return readKRLStrings(s.Body, a.ids)
-	case krlCertExtension:
-		return checkKRLExtension(s.Body)
-	default:
-		return fmt.Errorf("the key revocation list has a section %#x of certificates, which tunctl does not support", s.Kind)
-	}
-	return nil
 }

@@ -254,6 +254,22 @@ func FindSSH(env api.Env) (string, error) {
 	return exec.LookPath("ssh")
 }
 
+// Keygen is a run of the ssh-keygen that belongs to the ssh program of the system.
+func Keygen(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	program, err := FindSSH(nil)
+	if err != nil {
+		return nil, err
+	}
+	program, err = exec.LookPath(filepath.Join(filepath.Dir(program), "ssh-keygen"+filepath.Ext(program)))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	endAsGroup(cmd)
+	cmd.WaitDelay = outputDelay
+	return cmd, nil
+}
+
 // outputDelay is how long a command's last output may take to arrive after its end: on a
 // computer that just woke up everything is slow.
 const outputDelay = 5 * time.Second
