@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/tunnel/pace"
 )
 
@@ -280,7 +281,7 @@ func (w *channelWait) sent() {
 		w.all.waiting.Add(1)
 	}
 	if w.all.checked.CompareAndSwap(false, true) {
-		notify(w.all.began)
+		latest.Signal(w.all.began)
 	}
 }
 

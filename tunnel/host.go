@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/tunnel/failure"
 )
@@ -69,7 +70,7 @@ func (h *Host) attendLocked(client string) {
 	f.wanted, f.client, f.failure = true, client, nil
 	f.tries.Attend(time.Now())
 	if f.live != nil && !h.view.NotRespondingSince.IsZero() {
-		notify(f.live.network) // whether it will respond is decided sooner
+		latest.Signal(f.live.network) // whether it will respond is decided sooner
 	}
 	h.handshake.shortenBanner(h.pool.o.Limits.BannerTimeout)
 	h.enterLocked()
@@ -135,15 +136,7 @@ func (h *Host) unwantLocked() {
 }
 
 // wake wakes the host's goroutine.
-func (h *Host) wake() { notify(h.woken) }
-
-// notify wakes who waits for a channel with one place, or will.
-func notify(ch chan<- struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
+func (h *Host) wake() { latest.Signal(h.woken) }
 
 func (h *Host) networkChanged() {
 	h.mu.Lock()
@@ -167,7 +160,7 @@ func (h *Host) networkChanged() {
 			h.facts.tries.Delay(time.Now().Add(h.pool.o.Limits.ProbeTimeout))
 		}
 		c.away = !here
-		notify(c.network)
+		latest.Signal(c.network)
 	}
 	h.handshake.shortenBanner(h.pool.o.Limits.BannerTimeout)
 	h.enterLocked()

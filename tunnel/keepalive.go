@@ -330,7 +330,7 @@ func (k *keepalive) checkDoubted(now time.Time) {
 	if k.replaced.IsZero() {
 		k.replaced = now
 	}
-	switch silence := now.Sub(latest(last, k.replaced)); {
+	switch silence := now.Sub(lastOf(last, k.replaced)); {
 	case !here:
 		c.end(errAddressGone)
 	case silence >= c.limits.KeepReplaced:
@@ -438,10 +438,10 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	}
 	s.timer.Reset(stallCheck)
 
-	quiet, limit := latest(last, s.began, s.unacked), l.Unanswered
+	quiet, limit := lastOf(last, s.began, s.unacked), l.Unanswered
 	if known && info.Unacked {
 		s.unacked = now
-		quiet, limit = latest(last, s.began, s.segment), l.Unacknowledged
+		quiet, limit = lastOf(last, s.began, s.segment), l.Unacknowledged
 	} else if !k.waiting && (now.Sub(quiet) >= l.ProbeAfter || !s.noticed.IsZero()) {
 		k.inUse = true
 		k.sendRequest()
@@ -455,7 +455,7 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	if s.noticed.IsZero() {
 		return time.Time{}
 	}
-	return latest(last, s.began)
+	return lastOf(last, s.began)
 }
 
 // replyDue reports whether something still waits for a reply. If not, the checks end.
@@ -504,5 +504,5 @@ func (k *keepalive) loginDue(now time.Time) bool {
 	return !now.Before(h.facts.tries.NextLogin(h.retryLimitsLocked()))
 }
 
-// latest is the latest of some times.
-func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+// lastOf is the latest of some times.
+func lastOf(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/internal/netwatch"
 	"tunctl/tunnel/retry"
@@ -185,7 +186,7 @@ func (p *Pool) Reload(sshConfig string) {
 
 // recheckSoon triggers a comparison of all hosts' settings. Its caller may hold a host's
 // lock.
-func (p *Pool) recheckSoon() { notify(p.reloaded) }
+func (p *Pool) recheckSoon() { latest.Signal(p.reloaded) }
 
 // serveReloads compares the settings in use with the current ones after each Reload.
 func (p *Pool) serveReloads(ctx context.Context) {
@@ -231,7 +232,7 @@ func (p *Pool) enqueue(h api.Host) {
 	p.mu.Lock()
 	p.queue = append(p.queue, h)
 	p.mu.Unlock()
-	notify(p.queued)
+	latest.Signal(p.queued)
 }
 
 // publish passes queued changes to Changed, in order, until done is closed and the queue

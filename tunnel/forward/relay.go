@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tunctl/tunnel/tcpinfo"
 )
 
 const (
@@ -120,7 +122,10 @@ func (c *relayConn) closeWrite() {
 // wasReset reports whether an end of file from c was in fact a reset. The system reports
 // a reset once: after a write got it, a read gets an end of file. Where writing is
 // closed, no write can have got it.
-func (c *relayConn) wasReset() bool { return wasReset(unchecked(c.Conn)) && !c.writeClosed.Load() }
+func (c *relayConn) wasReset() bool {
+	info, _ := tcpinfo.Read(unchecked(c.Conn))
+	return info.Reset && !c.writeClosed.Load()
+}
 
 // relay copies both ways between two connections until both directions have ended, and
 // closes them. An end of file is passed on as a half-close, so that a client can finish

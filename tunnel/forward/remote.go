@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 )
 
 // RemoteOptions describe a forward that listens on a host and dials here.
@@ -95,7 +96,7 @@ func (r *Remote) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // Retry listens now, and not after the pause: the host is connected again.
-func (r *Remote) Retry() { notify(r.wake) }
+func (r *Remote) Retry() { latest.Signal(r.wake) }
 
 // serve accepts connections until the listener or ctx ends. Connections outlive their
 // listener, but not ctx.

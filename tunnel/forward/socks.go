@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,119 +44,84 @@ const socksTimeout = 10 * time.Second
 
 // socksRequest does the server's part of a SOCKS5 handshake up to the request, and
 // returns the requested address. A name stays a name: it is resolved beyond the host. It
-// reads nothing after the request.
-func socksRequest(c net.Conn) (address string, err error) {
-	_ = c.SetDeadline(time.Now().Add(socksTimeout))
-	defer func() { _ = c.SetDeadline(time.Time{}) }()
-	if err := socksMethod(c); err != nil {
-		return "", err
-	}
-	head, err := socksRead(c, 4) // version, command, reserved, address type
-	if err != nil {
-		return "", err
-	}
-	if head[0] != socksVersion {
-		return "", fmt.Errorf("version %d in a request", head[0])
-	}
-	address, err = socksAddress(c, head[3])
-	if err != nil {
-		return "", errors.Join(err, socksSend(c, socksBadAddressType))
-	}
-	if head[1] != socksConnect {
-		return "", errors.Join(fmt.Errorf("command %d", head[1]), socksSend(c, socksBadCommand))
-	}
-	return address, nil
-}
-
-// socksMethod negotiates how the client authenticates. It need not; but a client that
-// only supports a name and a password may use any.
-func socksMethod(c net.Conn) error {
-	head, err := socksRead(c, 2) // version, number of methods
-	if err != nil {
-		return err
-	}
-	if head[0] != socksVersion {
-		return fmt.Errorf("version %d in a greeting", head[0])
-	}
-	methods, err := socksRead(c, int(head[1]))
-	if err != nil {
-		return err
-	}
-	switch {
+// reads nothing after the request. A client need not authenticate; but one that only
+// supports a name and a password may use any.
+func socksRequest(conn net.Conn) (address string, err error) {
+	_ = conn.SetDeadline(time.Now().Add(socksTimeout))
+	defer func() { _ = conn.SetDeadline(time.Time{}) }()
+	c := &socksClient{conn: conn}
+	c.expect(socksVersion, "a greeting")
+	switch methods := c.next(c.number()); {
 	case slices.Contains(methods, socksNoAuth):
-		_, err = c.Write([]byte{socksVersion, socksNoAuth})
-		return err
+		c.send(socksVersion, socksNoAuth)
 	case slices.Contains(methods, socksPassword):
-		return socksAnyPassword(c)
+		c.send(socksVersion, socksPassword)
+		c.expect(socksPasswordVersion, "the password method")
+		c.next(c.number()) // the name
+		c.next(c.number()) // the password
+		c.send(socksPasswordVersion, socksGranted)
+	default:
+		c.send(socksVersion, socksNoAcceptable)
+		c.fail("no method in common")
 	}
-	_, err = c.Write([]byte{socksVersion, socksNoAcceptable})
-	return errors.Join(errors.New("no method in common"), err)
-}
-
-func socksAnyPassword(c net.Conn) error {
-	if _, err := c.Write([]byte{socksVersion, socksPassword}); err != nil {
-		return err
-	}
-	version, err := socksRead(c, 1)
-	if err != nil {
-		return err
-	}
-	if version[0] != socksPasswordVersion {
-		return fmt.Errorf("version %d of the password method", version[0])
-	}
-	for range 2 { // the name, the password
-		if _, err := socksString(c); err != nil {
-			return err
-		}
-	}
-	_, err = c.Write([]byte{socksPasswordVersion, socksGranted})
-	return err
-}
-
-// socksAddress reads an address of the given type and its port.
-func socksAddress(c net.Conn, kind byte) (string, error) {
+	c.expect(socksVersion, "a request")
+	command, kind := c.next(2)[0], c.number() // a reserved byte is between them
 	var host string
-	var err error
 	switch kind {
 	case socksIPv4:
-		host, err = socksIP(c, net.IPv4len)
+		host = socksIP(c.next(net.IPv4len))
 	case socksIPv6:
-		host, err = socksIP(c, net.IPv6len)
+		host = socksIP(c.next(net.IPv6len))
 	case socksName:
-		host, err = socksString(c)
+		host = string(c.next(c.number()))
 	default:
-		err = fmt.Errorf("address type %d", kind)
+		c.send(socksAnswer(socksBadAddressType)...)
+		c.fail("address type %d", kind)
 	}
-	if err != nil {
-		return "", err
+	port := binary.BigEndian.Uint16(c.next(2))
+	if command != socksConnect {
+		c.send(socksAnswer(socksBadCommand)...)
+		c.fail("command %d", command)
 	}
-	port, err := socksRead(c, 2)
-	if err != nil {
-		return "", err
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(port)))), nil
+	return net.JoinHostPort(host, strconv.Itoa(int(port))), c.err
 }
 
-func socksIP(c net.Conn, size int) (string, error) {
-	b, err := socksRead(c, size)
-	ip, _ := netip.AddrFromSlice(b)
-	return ip.String(), err
+// socksClient is a client during its handshake. After the first error nothing is read or
+// sent, and what is read is zero.
+type socksClient struct {
+	conn net.Conn
+	err  error
 }
 
-// socksString reads a string that follows its length in one byte.
-func socksString(c net.Conn) (string, error) {
-	size, err := socksRead(c, 1)
-	if err != nil {
-		return "", err
-	}
-	b, err := socksRead(c, int(size[0]))
-	return string(b), err
-}
-
-func socksRead(c net.Conn, size int) ([]byte, error) {
+func (c *socksClient) next(size int) []byte {
 	b := make([]byte, size)
-	_, err := io.ReadFull(c, b)
-	return b, err
+	if c.err == nil {
+		_, c.err = io.ReadFull(c.conn, b)
+	}
+	return b
+}
+
+func (c *socksClient) number() int { return int(c.next(1)[0]) }
+
+func (c *socksClient) expect(version int, where string) {
+	if got := c.number(); got != version {
+		c.fail("version %d in %s", got, where)
+	}
+}
+
+func (c *socksClient) send(b ...byte) {
+	if c.err == nil {
+		_, c.err = c.conn.Write(b)
+	}
+}
+
+func (c *socksClient) fail(format string, args ...any) {
+	c.err = cmp.Or(c.err, fmt.Errorf(format, args...))
+}
+
+func socksIP(b []byte) string {
+	ip, _ := netip.AddrFromSlice(b)
+	return ip.String()
 }
 
 // socksReply reports the result of its request to the client.
@@ -171,13 +137,13 @@ func socksReply(c net.Conn, err error) error {
 	case errors.Is(err, api.ErrRefused):
 		code = socksRefused
 	}
-	return socksSend(c, code)
-}
-
-// socksSend sends a reply. The bound address, which only the host knows, is zero.
-func socksSend(c net.Conn, code byte) error {
 	_ = c.SetWriteDeadline(time.Now().Add(socksTimeout))
 	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
-	_, err := c.Write([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})
+	_, err = c.Write(socksAnswer(code))
 	return err
+}
+
+// socksAnswer answers a request. The bound address, which only the host knows, is zero.
+func socksAnswer(code byte) []byte {
+	return []byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0}
 }

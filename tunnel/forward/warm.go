@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"tunctl/internal/latest"
 )
 
 const (
@@ -62,7 +64,7 @@ func (p *warmPool) addDemand() {
 		p.recent = slices.Delete(p.recent, 0, len(p.recent)-warmMax)
 	}
 	if p.running {
-		notify(p.wake)
+		latest.Signal(p.wake)
 		return
 	}
 	p.running = true
@@ -168,7 +170,7 @@ func (p *warmPool) open() {
 func (p *warmPool) add(c *warmConn, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer notify(p.wake)
+	defer latest.Signal(p.wake)
 	p.opening--
 	if err != nil {
 		p.noDialBefore = time.Now().Add(warmPause)
@@ -193,7 +195,7 @@ func (p *warmPool) drop(c *warmConn) bool {
 	}
 	p.idle = slices.Delete(p.idle, i, i+1)
 	p.maxAge = min(p.maxAge, time.Since(c.since)/2)
-	notify(p.wake)
+	latest.Signal(p.wake)
 	return true
 }
 

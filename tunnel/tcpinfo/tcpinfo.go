@@ -10,6 +10,9 @@ type Info struct {
 	Received uint64 // segments, including those without data
 	Sent     uint64 // segments with data, including those sent again
 	Resent   uint64
+	// Reset: the other end has reset the connection, of which reading has ended and writing has not. Only
+	// Linux tells: elsewhere a reset that a write got passes for an end.
+	Reset bool
 }
 
 // LossMeter measures how many segments had to be sent again, over the last minutes in

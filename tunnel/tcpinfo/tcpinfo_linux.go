@@ -14,7 +14,8 @@ func Read(c net.Conn) (info Info, ok bool) {
 		if err != nil {
 			return
 		}
-		info = Info{Unacked: i.Unacked > 0, Received: uint64(i.Segs_in), Sent: uint64(i.Data_segs_out), Resent: uint64(i.Total_retrans)}
+		const closed = 7 // TCP_CLOSE; after the other end's ordinary end it is TCP_CLOSE_WAIT
+		info = Info{Unacked: i.Unacked > 0, Received: uint64(i.Segs_in), Sent: uint64(i.Data_segs_out), Resent: uint64(i.Total_retrans), Reset: i.State == closed}
 		ok = true
 	})
 	return info, ok

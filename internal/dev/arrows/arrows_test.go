@@ -59,12 +59,12 @@ var imports = map[string][]string{
 	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "internal/lists", "tunnel/forward", "tunnel/sshconfig"},
 
 	// Connections.
-	"tunnel":           {"internal/api", "internal/ctxtime", "internal/lists", "internal/netwatch", "internal/posixsh", "tunnel/channels", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
+	"tunnel":           {"internal/api", "internal/ctxtime", "internal/latest", "internal/lists", "internal/netwatch", "internal/posixsh", "tunnel/channels", "tunnel/failure", "tunnel/hostkey", "tunnel/openssh", "tunnel/pace", "tunnel/retry", "tunnel/sshconfig", "tunnel/tcpinfo", "tunnel/userkeys"},
 	"tunnel/channels":  {"internal/api", "tunnel/failure"},
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/kernel":    {"tunnel/step", "tunnel/websocket"},
 	"tunnel/websocket": {},
-	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/peer", "tunnel/websocket"},
+	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/latest", "internal/peer", "tunnel/tcpinfo", "tunnel/websocket"},
 	"tunnel/hostkey":   {"internal/api", "internal/lists", "tunnel/failure", "tunnel/sshconfig"},
 	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/posixsh", "tunnel", "tunnel/channels", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
