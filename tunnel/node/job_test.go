@@ -286,6 +286,7 @@ func TestUsersKeepAStepAndItEndsFiveMinutesAfterTheLast(t *testing.T) {
 		onHost(servers["outer"], nil, relayEcho)
 		r := newSharedRelay(relayOptions{
 			options: func() step.Options { return step.Options{} }, changed: outer.Changed, told: func() {}, limits: &limits, log: slog.New(slog.DiscardHandler),
+			records: noRecords{}, record: (&Options{}).record(false),
 			start: func(ctx context.Context, _ bool, join joinFunc) (*tunnel.Stream, error) {
 				s, err := outer.Link().Start(ctx, posixsh.LoginLine, "")
 				if err != nil {
