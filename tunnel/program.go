@@ -269,7 +269,7 @@ func (t *attempt) handOverToSSH(allowed []string) (bool, error) {
 }
 
 // logInBySSH has the ssh program log in.
-func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
+func (t *attempt) logInBySSH(ctx context.Context) (c *conn, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t.step("waiting for ssh to log in")
@@ -284,26 +284,27 @@ func (t *attempt) logInBySSH(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
 	asked, stopAsking, err := m.ServeAskpass(ctx, t.answerSSH(ctx))
 	if err != nil {
-		m.Close()
 		return nil, err
 	}
 	if err := m.Start(); err != nil {
 		stopAsking()
-		m.Close()
 		return nil, failure.OfStart(err).Errorf(api.CodeConfig, err, "cannot run ssh: %v", err)
 	}
 	t.loginBegins(time.Now())
 	raw, err := m.Await(ctx)
 	stopAsking()
 	if err != nil {
-		m.Close()
+		m.Close() // what it said is complete then
 		return nil, t.sshFailed(ctx, said, err)
 	}
-	c, err := t.useMaster(raw, m)
-	if err != nil {
-		m.Close()
+	if c, err = t.useMaster(raw, m); err != nil {
 		return nil, err
 	}
 	c.transport, c.transportWhy = api.TransportOpenSSH, t.whySSH

@@ -66,32 +66,39 @@ type Slot struct {
 
 // Acquire waits for a slot. It returns nil when ctx or the connection ends.
 func (s *Limit) Acquire(ctx context.Context, done <-chan struct{}) *Slot {
-	return s.acquireBelow(ctx, done, func() int { return s.limit })
+	return s.acquireBelow(ctx, done, true, func() int { return s.limit })
 }
 
 // AcquireShared is acquire for the user's shell or copy. It leaves reserved
 // free, but one shared session is always possible.
 func (s *Limit) AcquireShared(ctx context.Context, done <-chan struct{}) *Slot {
-	return s.acquireBelow(ctx, done, func() int { return max(1, s.limit-reserved) })
+	return s.acquireBelow(ctx, done, true, func() int { return max(1, s.limit-reserved) })
 }
 
-// acquireBelow waits until fewer than boundLocked slots are in use.
-func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, boundLocked func() int) *Slot {
+// acquireBelow waits until fewer than boundLocked slots are in use; if that is zero, there is
+// none to wait for. If more may be tried, it tries one more than the limit after some time.
+func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, more bool, boundLocked func() int) *Slot {
 	for {
 		s.mu.Lock()
-		now := time.Now()
+		now, used := time.Now(), s.open+s.pending
 		rests := now.Before(s.restUntil)
-		if !rests && s.open+s.pending >= boundLocked() && s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {
+		if more && !rests && used >= boundLocked() && s.limit < s.ceiling && now.Sub(s.changedAt) >= s.growAfter {
 			s.limit++
 			s.grown, s.changedAt = true, now
 		}
-		if !rests && s.open+s.pending < boundLocked() {
+		bound := boundLocked()
+		free := !rests && used < bound
+		if free {
 			s.pending++
-			s.mu.Unlock()
-			return &Slot{limit: s}
 		}
 		freed, wake := s.freed, s.nextCheckLocked(now)
 		s.mu.Unlock()
+		if free {
+			return &Slot{limit: s}
+		}
+		if bound == 0 {
+			return nil
+		}
 		var waited <-chan time.Time
 		if wake > 0 {
 			waited = time.After(wake)
@@ -111,29 +118,22 @@ func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, boundLoc
 // reserved free, or at least one. It counts only on proven sessions: a relay that
 // took the only session would leave none for commands.
 func (s *Limit) AcquireForStream(ctx context.Context, done <-chan struct{}) (*Slot, error) {
-	for {
-		s.mu.Lock()
-		few := s.proven < 2
-		free := !few && s.open+s.pending+min(reserved, s.proven-1) < s.proven
-		if free {
-			s.pending++
+	few := false
+	slot := s.acquireBelow(ctx, done, false, func() int {
+		if few = s.proven < 2; few {
+			return 0
 		}
-		freed := s.freed
-		s.mu.Unlock()
-		switch {
-		case few:
-			return nil, failure.OfCommand(ErrFew)
-		case free:
-			return &Slot{limit: s}, nil
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
-		case <-done:
-			return nil, api.ErrDown
-		}
+		return s.proven - min(reserved, s.proven-1)
+	})
+	switch {
+	case slot != nil:
+		return slot, nil
+	case few:
+		return nil, failure.OfCommand(ErrFew)
+	case ctx.Err() != nil:
+		return nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 	}
+	return nil, api.ErrDown
 }
 
 // InUse is how many sessions are in use, and how many may be.

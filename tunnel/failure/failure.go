@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io/fs"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"tunctl/internal/api"
@@ -132,3 +133,16 @@ func IsRoute(err error) bool {
 
 // OfCommand is the failure of a route that runs a command on the host.
 func OfCommand(err error) error { return &RouteError{"a command on the host", err} }
+
+// Windows has numbers of its own for these errors, which no other system has.
+const windowsReset, windowsRefused = syscall.Errno(10054), syscall.Errno(10061)
+
+// IsConnRefused reports whether the port was closed.
+func IsConnRefused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windowsRefused)
+}
+
+// IsConnReset reports whether the other end reset the connection.
+func IsConnReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, windowsReset)
+}

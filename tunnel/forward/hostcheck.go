@@ -11,13 +11,12 @@ import (
 	"net/http"
 	"net/textproto"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unicode"
 )
 
 // allowedHosts are the names by which browsers may request what a forward leads to. A web
@@ -98,16 +97,10 @@ type checkedConn struct {
 	ready    []byte      // passed, but not yet read
 	err      error       // why nothing more passes
 
-	sender    atomic.Int32 // whose bytes the client gets: the relay's or our answer's
-	deadlines sync.Mutex   // held while a deadline is set
+	// The client gets bytes of the relay or our answer: those of two would mix.
+	mu              sync.Mutex // also held while a deadline is set
+	relays, answers bool
 }
-
-// The senders of a checkedConn. It has only one: the bytes of two would mix.
-const (
-	noSender int32 = iota
-	relaySends
-	answerSends
-)
 
 func newCheckedConn(c net.Conn, hosts allowedHosts, refused func(error)) *checkedConn {
 	return &checkedConn{Conn: c, requests: requestStream{hosts: hosts}, refused: refused}
@@ -140,7 +133,11 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 
 // Write sends to the client, unless that has got our answer.
 func (c *checkedConn) Write(p []byte) (int, error) {
-	if !c.sender.CompareAndSwap(noSender, relaySends) && c.sender.Load() != relaySends {
+	c.mu.Lock()
+	answers := c.answers
+	c.relays = !answers
+	c.mu.Unlock()
+	if answers {
 		return 0, net.ErrClosed
 	}
 	return c.Conn.Write(p)
@@ -171,21 +168,20 @@ func (c *checkedConn) answer(err error) {
 
 // beginAnswer gives our answer its time, unless the relay has sent something.
 func (c *checkedConn) beginAnswer() bool {
-	c.deadlines.Lock()
-	defer c.deadlines.Unlock()
-	if !c.sender.CompareAndSwap(noSender, answerSends) {
-		return false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answers = !c.relays; c.answers {
+		_ = c.SetDeadline(time.Now().Add(requestTimeout))
 	}
-	_ = c.SetDeadline(time.Now().Add(requestTimeout))
-	return true
+	return c.answers
 }
 
 // SetReadDeadline implements net.Conn. It does not cut our answer short, which is sent
 // within a Read.
 func (c *checkedConn) SetReadDeadline(t time.Time) error {
-	c.deadlines.Lock()
-	defer c.deadlines.Unlock()
-	if c.sender.Load() == answerSends {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answers {
 		return nil
 	}
 	return c.Conn.SetReadDeadline(t)
@@ -407,26 +403,16 @@ func mayBeRequest(text []byte, whole bool) bool {
 	if len(text) == 0 {
 		return true // empty lines may come before
 	}
-	method, rest, more := strings.Cut(string(text), " ")
-	if method == "" || strings.Trim(method, methodChars) != "" {
+	parts := requestLine.FindSubmatch(text)
+	if parts == nil {
 		return false
 	}
-	if !more || rest == "" {
-		return !whole
-	}
-	target, version, more := strings.Cut(rest, " ")
-	if target == "" || target[0] != '/' && target[0] != '*' || strings.ContainsFunc(target, unicode.IsControl) {
-		return false
-	}
-	const want = "HTTP/1."
-	switch {
-	case !more:
-		return !whole
-	case len(version) <= len(want):
-		return !whole && strings.HasPrefix(want, version)
-	}
-	return len(version) == len(want)+1 && strings.HasPrefix(version, want) && '0' <= version[len(want)] && version[len(want)] <= '9'
+	version := string(parts[1])
+	return httpVersion.MatchString(version) || !whole && strings.HasPrefix("HTTP/1.", version)
 }
 
-// methodChars are the characters of a method; RFC 9110, section 5.6.2.
-const methodChars = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+var (
+	// requestLine is a request line up to some part of it; the method is one of RFC 9110, section 5.6.2.
+	requestLine = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+(?: (?:[/*][^ \\p{Cc}]*(?: (.*))?)?)?$")
+	httpVersion = regexp.MustCompile(`^HTTP/1\.[0-9]$`)
+)

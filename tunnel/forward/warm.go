@@ -93,44 +93,37 @@ func (p *warmPool) get() *warmConn {
 
 // maintain opens and closes connections until no client has connected for a while.
 func (p *warmPool) maintain() {
-	for {
-		expired, missing, next, stop := p.plan(time.Now())
-		for _, c := range expired {
-			_ = c.Close()
-		}
-		for range missing {
-			p.spawn(p.open)
-		}
-		if stop {
-			return
-		}
+	for next := p.adjust(time.Now()); next > 0; next = p.adjust(time.Now()) {
 		pause(p.ctx, next, p.wake)
 	}
 }
 
-// plan decides which connections to close, how many to open, and when to plan again.
-func (p *warmPool) plan(now time.Time) (expired []*warmConn, missing int, next time.Duration, stop bool) {
+// adjust opens and closes connections, and returns when to do so again; 0: never.
+func (p *warmPool) adjust(now time.Time) (next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	want := p.wantLocked(now)
-	if want == 0 {
-		expired, p.idle, p.running = p.idle, nil, false
-		return expired, 0, 0, true
-	}
-	for len(p.idle) > 0 && now.Sub(p.idle[0].since) >= p.maxAge {
-		expired = append(expired, p.idle[0])
+	for len(p.idle) > 0 && (want == 0 || now.Sub(p.idle[0].since) >= p.maxAge) {
+		expired := p.idle[0]
 		p.idle = p.idle[1:]
+		p.spawn(func() { _ = expired.Close() })
+	}
+	if want == 0 {
+		p.running = false
+		return 0
 	}
 	next = p.recent[len(p.recent)-1].Add(warmIdle).Sub(now)
 	if len(p.idle) > 0 {
 		next = min(next, p.idle[0].since.Add(p.maxAge).Sub(now))
 	}
 	if wait := p.noDialBefore.Sub(now); wait > 0 {
-		return expired, 0, min(next, wait), false
+		return min(next, wait)
 	}
-	missing = max(0, want-len(p.idle)-p.opening)
-	p.opening += missing
-	return expired, missing, next, false
+	for len(p.idle)+p.opening < want {
+		p.opening++
+		p.spawn(p.open)
+	}
+	return next
 }
 
 // wantLocked is how many connections recent demand is worth.
