@@ -68,14 +68,14 @@ DESKTOP     := $(SHARE)/applications/tunctl.desktop $(SHARE)/icons/hicolor/scala
 install: build ## install the program, man pages, completions and desktop file below PREFIX (and DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/man/man5 $(dir $(COMPLETIONS) $(DESKTOP))
 	install -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/tunctl
-	$(BIN) man $(SHARE)/man/man1
+	install -m 0644 packaging/man/*.1 $(SHARE)/man/man1
 	install -m 0644 packaging/man/*.5 $(SHARE)/man/man5
 	$(BIN) completion bash >$(word 1,$(COMPLETIONS))
 	$(BIN) completion zsh >$(word 2,$(COMPLETIONS))
 	$(BIN) completion fish >$(word 3,$(COMPLETIONS))
 	sed 's|^\(Try\)\{0,1\}Exec=|&$(PREFIX)/bin/|' packaging/tunctl.desktop >$(word 1,$(DESKTOP))
 	install -m 0644 packaging/tunctl.svg $(word 2,$(DESKTOP))
-	chmod 0644 $(SHARE)/man/man1/tunctl.1 $(SHARE)/man/man1/tunctl-*.1 $(COMPLETIONS) $(DESKTOP)
+	chmod 0644 $(COMPLETIONS) $(DESKTOP)
 	@dir=$(PREFIX)/bin; case "$(DESTDIR):$$PATH:" in /* | *":$$dir:"*) ;; *) printf '%s is not on your PATH. Add this to the startup file of your shell, such as ~/.bashrc:\n  export PATH="%s:$$PATH"\n' "$$dir" "$$dir" ;; esac
 
 uninstall: ## remove what `make install` installed; your config and state stay

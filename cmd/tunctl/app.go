@@ -85,7 +85,7 @@ func commands(t *term.Terminal) []*cli.Command {
 			demoCommand(t), initCommand(t), sitesCommand(t), scriptCommand(t), configCommand(t), autostartCommand(t), mcpCommand(t), completionCommand(t)),
 		chapter("Troubleshooting",
 			doctorCommand(t), detectCommand(t), agentCommand(t), versionCommand(t)),
-		[]*cli.Command{practicePageCommand(t), keyringCommand(t), manCommand(), cmdline.HelpCommand(t.Out)}, // hidden
+		[]*cli.Command{practicePageCommand(t), keyringCommand(t), cmdline.HelpCommand(t.Out)}, // hidden
 	)
 }
 

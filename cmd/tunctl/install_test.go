@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"tunctl/internal/cmdline"
+	"tunctl/internal/dev/manpage"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/testprogram"
 )
@@ -62,7 +63,7 @@ func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
 		"/opt/tunctl/share/man/man5/tunctl-config.5":               0o644,
 		"/opt/tunctl/share/man/man5/tunctl-sites.5":                0o644,
 	}
-	for page := range cmdline.ManPages(testApp(), version()) {
+	for page := range manpage.All(testApp()) {
 		want["/opt/tunctl/share/man/man1/"+page] = 0o644
 	}
 	got := filesIn(t, root)
@@ -86,6 +87,28 @@ func TestMakeInstallInstallsAllThatMakeUninstallRemoves(t *testing.T) {
 	makeTarget(t, "uninstall", root)
 	if left := filesIn(t, root); len(left) != 1 {
 		t.Errorf("left are %v", left)
+	}
+}
+
+// TestManPages compares the pages that are installed with the commands.
+func TestManPages(t *testing.T) {
+	dir := filepath.Join(repository, "packaging", "man")
+	pages := manpage.All(testApp())
+	for name, text := range pages {
+		file := filepath.Join(dir, name)
+		if os.Getenv("TUNCTL_UPDATE_MAN") != "" {
+			must.Do(t, os.WriteFile(file, []byte(text), 0o644))
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%s is stale: TUNCTL_UPDATE_MAN=1 go test ./cmd/tunctl -run ManPages", file)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	must.Do(t, err)
+	for _, file := range files {
+		if pages[filepath.Base(file)] == "" {
+			t.Errorf("%s is of no command: remove it", file)
+		}
 	}
 }
 

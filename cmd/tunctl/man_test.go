@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"tunctl/internal/cmdline"
+	"tunctl/internal/dev/manpage"
 
 	"github.com/urfave/cli/v2"
 )
 
 func TestEveryCommandHasAManPageWithEveryFlag(t *testing.T) {
 	app := testApp()
-	pages := cmdline.ManPages(app, version())
+	pages := manpage.All(app)
 	for _, c := range app.Commands {
 		page, ok := pages["tunctl-"+c.Name+".1"]
 		if ok == c.Hidden {
@@ -42,7 +43,7 @@ func TestTroffHasNothingToSayAboutAManPage(t *testing.T) {
 	if err != nil {
 		t.Skip("no groff here")
 	}
-	for name, text := range cmdline.ManPages(testApp(), version()) {
+	for name, text := range manpage.All(testApp()) {
 		cmd := exec.CommandContext(t.Context(), groff, "-ww", "-Kutf8", "-Tutf8", "-man")
 		cmd.Stdin = strings.NewReader(text)
 		var complaints bytes.Buffer

@@ -6,14 +6,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"tunctl/internal/cmdline"
+	"tunctl/internal/dev/manpage"
 	"tunctl/internal/dev/wording"
 )
 
 // TestHelpWording reads them as they are shown: put together from many
 // strings, and wrapped.
 func TestHelpWording(t *testing.T) {
-	texts := cmdline.ManPages(testApp(), version())
+	texts := manpage.All(testApp())
 	texts["tunctl --help"] = helpOf(t)
 	eachOf(testApp().Commands, nil, func(c *cli.Command, words []string) {
 		if !c.SkipFlagParsing { // else it reads its own arguments, for other programs, and has no help

@@ -163,16 +163,16 @@ func (at Position) flags(words Words) Candidates {
 	for _, f := range VisibleFlags(at.level.Flags) {
 		name := f.Names()[0]
 		if _, repeats := f.(RepeatedFlag); repeats || !slices.Contains(at.given, name) {
-			_, usage := splitUsage(f)
-			o.Add(dashed(name), usage)
+			_, usage := SplitUsage(f)
+			o.Add(Dashed(name), usage)
 		}
 	}
 	o.Add("--help", "show help")
 	return o
 }
 
-// dashed is a flag as it is typed.
-func dashed(name string) string {
+// Dashed is a flag as it is typed.
+func Dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}
@@ -185,7 +185,7 @@ func valueKind(f cli.Flag) []string {
 	if !ok || !d.TakesValue() {
 		return nil
 	}
-	placeholder, _ := splitUsage(d)
+	placeholder, _ := SplitUsage(d)
 	return []string{placeholder}
 }
 

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -125,7 +126,7 @@ func reflow(text string) string {
 	text = strings.NewReplacer("\t", "", "''", "`").Replace(text)
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
-		if !columns.MatchString(p) {
+		if !Columns.MatchString(p) {
 			paragraphs[i] = strings.Join(term.Wrap(strings.ReplaceAll(p, "\n", " "), helpWidth, 0), "\n")
 		}
 	}
@@ -138,4 +139,34 @@ func usageError(c *cli.Context, err error, _ bool) error {
 		name = c.Command.HelpName
 	}
 	return api.Errorf(api.CodeUsage, "%w", err).WithHint("`%s --help` lists the flags", name)
+}
+
+// Columns matches text that is laid out by spaces.
+var Columns = regexp.MustCompile(`(?m)\S {2,}\S|^ {2}`)
+
+// VisibleFlags are the flags that help shows, without the --help that every command has.
+func VisibleFlags(flags []cli.Flag) []cli.DocGenerationFlag {
+	var list []cli.DocGenerationFlag
+	for _, f := range flags {
+		v, ok := f.(cli.VisibleFlag)
+		if d, documented := f.(cli.DocGenerationFlag); documented && ok && v.IsVisible() && f.Names()[0] != "help" {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// SplitUsage separates the placeholder of a flag's value, which is in backquotes, from the
+// usage.
+func SplitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
+	usage = f.GetUsage()
+	if !f.TakesValue() {
+		return "", usage
+	}
+	before, rest, found := strings.Cut(usage, "`")
+	name, after, closed := strings.Cut(rest, "`")
+	if !found || !closed {
+		return "VALUE", usage
+	}
+	return cmp.Or(name, "VALUE"), before + name + after
 }

@@ -1,5 +1,5 @@
 // Package cmdline is what tunctl's command line has beyond urfave/cli: flags after arguments, errors
-// that suggest what was probably meant, help that fits 80 columns, man pages, and completion for shells.
+// that suggest what was probably meant, help that fits 80 columns, and completion for shells.
 // All of it is made from the commands' definitions; it runs no command and knows no config.
 package cmdline
 

@@ -138,6 +138,7 @@ var imports = map[string][]string{
 	"internal/dev/tunneltest":      {"internal/api", "internal/dev/sshtest", "tunnel"},
 	"internal/dev/smalldisk":       {},
 	"internal/dev/must":            {},
+	"internal/dev/manpage":         {"internal/cmdline"},
 	"internal/dev/wait":            {},
 	"internal/dev/winetest":        {},
 	"internal/dev/wording":         {},

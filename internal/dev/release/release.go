@@ -195,8 +195,8 @@ func (r *release) baseName(p platform) string {
 	return fmt.Sprintf("tunctl_%s_%s_%s", r.version, p.system, p.arch)
 }
 
-// stageCommon makes what is the same for every platform: man pages and completions,
-// as the program itself prints them, and the man pages of files.
+// stageCommon makes what is the same for every platform: man pages, and completions as the
+// program itself prints them.
 func (r *release) stageCommon(ctx context.Context, stage string) error {
 	program, err := r.program(ctx, platform{runtime.GOOS, runtime.GOARCH}, stage)
 	if err != nil {
@@ -207,10 +207,7 @@ func (r *release) stageCommon(ctx context.Context, stage string) error {
 			return err
 		}
 	}
-	if _, err := r.output(ctx, program, "man", filepath.Join(stage, "man")); err != nil {
-		return err
-	}
-	pages, err := filepath.Glob(filepath.Join(r.source, "packaging", "man", "*.5"))
+	pages, err := filepath.Glob(filepath.Join(r.source, "packaging", "man", "*"))
 	if err != nil {
 		return err
 	}

@@ -1,20 +1,22 @@
-package cmdline
+// Package manpage writes the man pages of commands. They have the same text as `tunctl COMMAND --help`. The
+// pages are files in packaging/man: the tests of cmd/tunctl compare them with the commands.
+package manpage
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/cmdline"
 )
 
-// ManPages are the pages by file name: one for the program and one for each command, made
+// All are the pages by file name: one for the program and one for each command, made
 // from the definitions that also parse the command line.
-func ManPages(app *cli.App, version string) map[string]string {
-	pages := map[string]string{"tunctl.1": mainPage(app, version)}
+func All(app *cli.App) map[string]string {
+	pages := map[string]string{"tunctl.1": mainPage(app)}
 	for _, c := range app.VisibleCommands() {
-		pages["tunctl-"+c.Name+".1"] = commandPage(c, version)
+		pages["tunctl-"+c.Name+".1"] = commandPage(c)
 	}
 	return pages
 }
@@ -48,8 +50,8 @@ waiting; 5 cannot reach the agent; 130 interrupted.
 `
 )
 
-func mainPage(app *cli.App, version string) string {
-	p := newManPage("tunctl", app.Usage, version)
+func mainPage(app *cli.App) string {
+	p := newManPage("tunctl", app.Usage)
 	p.macro(".SH SYNOPSIS\n.B tunctl\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]")
 	p.description(app.Description)
 	p.macro(".SH COMMANDS")
@@ -70,8 +72,8 @@ func mainPage(app *cli.App, version string) string {
 	return p.String()
 }
 
-func commandPage(c *cli.Command, version string) string {
-	p := newManPage("tunctl-"+c.Name, c.Usage, version)
+func commandPage(c *cli.Command) string {
+	p := newManPage("tunctl-"+c.Name, c.Usage)
 	p.macro(".SH SYNOPSIS")
 	forms := c.Subcommands
 	if len(forms) == 0 {
@@ -83,7 +85,7 @@ func commandPage(c *cli.Command, version string) string {
 			words += " " + one.Name
 		}
 		p.macro(".B " + escapeRoff(words))
-		if len(VisibleFlags(one.Flags)) > 0 {
+		if len(cmdline.VisibleFlags(one.Flags)) > 0 {
 			p.text("[OPTIONS]")
 		}
 		if one.ArgsUsage != "" {
@@ -107,9 +109,10 @@ func commandPage(c *cli.Command, version string) string {
 // manPage is a page while it is written; see man(7) and groff_man(7).
 type manPage struct{ strings.Builder }
 
-func newManPage(name, usage, version string) *manPage {
+func newManPage(name, usage string) *manPage {
 	p := &manPage{}
-	p.macro(fmt.Sprintf(".TH %s 1 \"\" \"tunctl %s\" \"User Commands\"", strings.ToUpper(escapeRoff(name)), escapeRoff(version)))
+	p.macro(`.\" Made from the commands: TUNCTL_UPDATE_MAN=1 go test ./cmd/tunctl -run ManPages`)
+	p.macro(fmt.Sprintf(".TH %s 1 \"\" \"tunctl\" \"User Commands\"", strings.ToUpper(escapeRoff(name))))
 	p.macro(".SH NAME")
 	p.macro(escapeRoff(name) + ` \- ` + boldCode(usage))
 	return p
@@ -139,7 +142,7 @@ func (p *manPage) prose(text string) {
 			continue
 		}
 		begin, end := ".PP\n", ""
-		if columns.MatchString(paragraph) {
+		if cmdline.Columns.MatchString(paragraph) {
 			begin, end = ".PP\n.nf\n", ".fi\n"
 		}
 		p.WriteString(begin)
@@ -150,60 +153,30 @@ func (p *manPage) prose(text string) {
 	}
 }
 
-// columns matches text that is laid out by spaces.
-var columns = regexp.MustCompile(`(?m)\S {2,}\S|^ {2}`)
-
 func (p *manPage) item(term, words string) {
 	p.macro(".TP\n.B " + escapeRoff(term))
 	p.text(words)
 }
 
 func (p *manPage) flags(flags []cli.Flag) {
-	if len(VisibleFlags(flags)) > 0 {
+	if len(cmdline.VisibleFlags(flags)) > 0 {
 		p.macro(".SH OPTIONS")
 		p.options(flags)
 	}
 }
 
 func (p *manPage) options(flags []cli.Flag) {
-	for _, f := range VisibleFlags(flags) {
-		placeholder, usage := splitUsage(f)
+	for _, f := range cmdline.VisibleFlags(flags) {
+		placeholder, usage := cmdline.SplitUsage(f)
 		names := make([]string, 0, 2)
 		for _, name := range f.Names() {
-			names = append(names, strings.TrimSpace(dashed(name)+" "+placeholder))
+			names = append(names, strings.TrimSpace(cmdline.Dashed(name)+" "+placeholder))
 		}
 		if env := f.GetEnvVars(); len(env) > 0 {
 			usage += " (also: $" + strings.Join(env, ", $") + ")"
 		}
 		p.item(strings.Join(names, ", "), usage)
 	}
-}
-
-// VisibleFlags are the flags that help shows, without the --help that every command has.
-func VisibleFlags(flags []cli.Flag) []cli.DocGenerationFlag {
-	var list []cli.DocGenerationFlag
-	for _, f := range flags {
-		v, ok := f.(cli.VisibleFlag)
-		if d, documented := f.(cli.DocGenerationFlag); documented && ok && v.IsVisible() && f.Names()[0] != "help" {
-			list = append(list, d)
-		}
-	}
-	return list
-}
-
-// splitUsage separates the placeholder of a flag's value, which is in backquotes, from the
-// usage.
-func splitUsage(f cli.DocGenerationFlag) (placeholder, usage string) {
-	usage = f.GetUsage()
-	if !f.TakesValue() {
-		return "", usage
-	}
-	before, rest, found := strings.Cut(usage, "`")
-	name, after, closed := strings.Cut(rest, "`")
-	if !found || !closed {
-		return "VALUE", usage
-	}
-	return cmp.Or(name, "VALUE"), before + name + after
 }
 
 // boldCode writes words, with those in backquotes in bold.
