@@ -9,12 +9,41 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"tunctl/internal/dev/must"
 )
 
 var iconKinds = []iconKind{iconIdle, iconCharged, iconWorking, iconReady, iconNeedsYou, iconTrouble}
+
+// TestIconFiles compares the icons with their drawings. With TUNCTL_UPDATE_ICONS=1 it writes them.
+func TestIconFiles(t *testing.T) {
+	for _, kind := range iconKinds {
+		xdg := drawIcon(kind, 64)
+		hardEdges(xdg)
+		for file, want := range map[string][]byte{
+			"note/" + string(kind) + ".png":    pngOf(drawIcon(kind, 96)),
+			"xdg/" + string(kind) + ".png":     pngOf(xdg),
+			"darwin/" + string(kind) + ".png":  pngOf(drawIcon(kind, 44)),
+			"windows/" + string(kind) + ".ico": ico(kind, 16, 20, 24, 32, 48, 64),
+		} {
+			file = filepath.Join("icons", file)
+			if os.Getenv("TUNCTL_UPDATE_ICONS") != "" {
+				must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+				must.Do(t, os.WriteFile(file, want, 0o644))
+			}
+			got, err := os.ReadFile(file)
+			must.Do(t, err)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s is not as it is drawn: TUNCTL_UPDATE_ICONS=1 go test ./tray -run IconFiles", file)
+			}
+		}
+		if len(iconBytes(kind)) == 0 || !slices.Equal(noteIcon(kind).Pix, drawIcon(kind, 96).Pix) {
+			t.Errorf("the program shows %s otherwise", kind)
+		}
+	}
+}
 
 // luminance and contrast are as WCAG 2 defines them.
 func luminance(c color.NRGBA) float64 {

@@ -8,9 +8,6 @@ import (
 	"tunctl/internal/desktop"
 )
 
-// noteIconSize is the size of a notification's icon, in pixels.
-const noteIconSize = 96
-
 // outboxSize is how many notifications may wait for a slow desktop.
 const outboxSize = 32
 
@@ -27,7 +24,7 @@ type request func(ctx context.Context) error
 func (c *controller) announce(n notification) {
 	// Few desktops show buttons at once, and some show none: the body says what to do, too.
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: strings.TrimSpace(n.body + " " + n.instead), Urgent: n.urgent}
-	note.Icon = drawIcon(cmp.Or(n.icon, iconIdle), noteIconSize)
+	note.Icon = noteIcon(cmp.Or(n.icon, iconIdle))
 	for _, verb := range n.verbs {
 		id := choice{verb: verb, name: n.name}
 		if verb == verbEnd {
