@@ -2,12 +2,15 @@ package autostart
 
 import (
 	"context"
+	_ "embed" // the file
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"tunctl/internal/lists"
 )
 
 // launchdMethods are the methods of macOS.
@@ -31,41 +34,17 @@ func newLaunchAgent(p Part, m machine, missing bool) *launchAgent {
 // label is the name of a part for launchd.
 func label(p Part) string { return "tunctl." + string(p) }
 
-// plistText is the LaunchAgent's file; see launchd.plist(5). launchd starts a program that
+// plist is the LaunchAgent's file; see launchd.plist(5). launchd starts a program that
 // ran for at least ThrottleInterval again at once, and one that ended sooner when that
 // time is over.
+//
+//go:embed tunctl.plist
+var plist string
+
+// plistText is the file for a part of a program.
 func plistText(p Part, program string) string {
-	var arguments strings.Builder
-	for _, word := range append([]string{program}, p.args()...) {
-		arguments.WriteString("\t\t<string>" + xmlText(word) + "</string>\n")
-	}
-	return `<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0">
-<dict>
-	<key>Label</key>
-	<string>` + label(p) + `</string>
-	<key>ProgramArguments</key>
-	<array>
-` + arguments.String() + `	</array>
-	<key>RunAtLoad</key>
-	<true/>
-	<key>KeepAlive</key>
-	<dict>
-		<key>SuccessfulExit</key>
-		<false/>
-	</dict>
-	<key>ThrottleInterval</key>
-	<integer>1</integer>
-	<key>ProcessType</key>
-	<string>Interactive</string>
-	<key>LimitLoadToSessionType</key>
-	<string>Aqua</string>
-	<key>Umask</key>
-	<integer>63</integer>
-</dict>
-</plist>
-`
+	words := lists.Map(append([]string{program}, p.args()...), func(word string) string { return "\t\t<string>" + xmlText(word) + "</string>\n" })
+	return strings.NewReplacer("LABEL", label(p), "ARGUMENTS", strings.Join(words, "")).Replace(plist)
 }
 
 func xmlText(s string) string {

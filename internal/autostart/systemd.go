@@ -151,20 +151,13 @@ func newDesktopEntry(p Part, m machine, used func() bool) *desktopEntry {
 	return &desktopEntry{file{p, "xdg", path, m.configDir, desktopText, program}, used}
 }
 
+//go:embed autostart.desktop
+var desktopFile string
+
 // desktopText is the entry's file.
 func desktopText(p Part, program string) string {
-	return `[Desktop Entry]
-Type=Application
-Version=1.0
-Name=tunctl ` + string(p) + `
-Comment=Tunnels to notebooks on compute nodes
-TryExec=` + desktopString(program) + `
-Exec=` + desktopQuote(program) + " " + strings.Join(p.args(), " ") + `
-Terminal=false
-StartupNotify=false
-NoDisplay=true
-X-GNOME-Autostart-enabled=true
-`
+	command := desktopQuote(program) + " " + strings.Join(p.args(), " ")
+	return strings.NewReplacer("PART", string(p), "PROGRAM", desktopString(program), "COMMAND", command).Replace(desktopFile)
 }
 
 // desktopString writes text as a value of type string.

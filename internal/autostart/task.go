@@ -3,6 +3,7 @@ package autostart
 import (
 	"bytes"
 	"context"
+	_ "embed" // the task
 	"encoding/binary"
 	"encoding/xml"
 	"errors"
@@ -46,49 +47,15 @@ func (t *task) path() string { return filepath.Join(t.dir, t.name()) }
 // other letters in the console's code page, or as question marks.
 func taskSource(program string) string { return "tunctl " + url.PathEscape(program) }
 
-// taskText is the task; see "Task Scheduler Schema". The defaults would end it after
+// taskXML is the task; see "Task Scheduler Schema". The defaults would end it after
 // three days or on battery, and give it the priority of a backup.
+//
+//go:embed task.xml
+var taskXML string
+
+// taskText is the task of a user for a program.
 func taskText(user, program string) string {
-	return `<?xml version="1.0" encoding="UTF-16"?>
-<Task version="1.2" xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task">
-  <RegistrationInfo>
-    <Source>` + xmlText(taskSource(program)) + `</Source>
-    <Description>Keeps tunnels to compute jobs: tunctl autostart off removes this.</Description>
-  </RegistrationInfo>
-  <Triggers>
-    <LogonTrigger>
-      <Enabled>true</Enabled>
-      <UserId>` + xmlText(user) + `</UserId>
-    </LogonTrigger>
-  </Triggers>
-  <Principals>
-    <Principal id="Author">
-      <UserId>` + xmlText(user) + `</UserId>
-      <LogonType>InteractiveToken</LogonType>
-      <RunLevel>LeastPrivilege</RunLevel>
-    </Principal>
-  </Principals>
-  <Settings>
-    <MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>
-    <DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>
-    <StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>
-    <AllowStartOnDemand>true</AllowStartOnDemand>
-    <Enabled>true</Enabled>
-    <ExecutionTimeLimit>PT0S</ExecutionTimeLimit>
-    <Priority>5</Priority>
-    <RestartOnFailure>
-      <Interval>PT1M</Interval>
-      <Count>255</Count>
-    </RestartOnFailure>
-  </Settings>
-  <Actions Context="Author">
-    <Exec>
-      <Command>` + xmlText(withoutWindow(program)) + `</Command>
-      <Arguments>` + strings.Join(Agent.args(), " ") + `</Arguments>
-    </Exec>
-  </Actions>
-</Task>
-`
+	return strings.NewReplacer("SOURCE", xmlText(taskSource(program)), "USER", xmlText(user), "PROGRAM", xmlText(withoutWindow(program))).Replace(taskXML)
 }
 
 // taskSettings is what we read of a task. Windows writes it in its own way, with defaults

@@ -1,6 +1,10 @@
 package desktop
 
-import "image"
+import (
+	_ "embed" // the scripts of Windows
+	"fmt"
+	"image"
+)
 
 // Note is a notification.
 type Note struct {
@@ -24,21 +28,11 @@ type Action struct {
 // any, and PowerShell always is installed.
 const toastApp = `{1AC14E77-02E7-4E5D-B744-2EB1AE5198B7}\WindowsPowerShell\v1.0\powershell.exe`
 
-const toastScript = `$ErrorActionPreference = 'Stop'
-[void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
-$x = [Windows.UI.Notifications.ToastNotificationManager]::GetTemplateContent('ToastText02')
-$lines = $x.GetElementsByTagName('text')
-$lines.Item(0).InnerText = $env:TUNCTL_NOTE_TITLE
-$lines.Item(1).InnerText = $env:TUNCTL_NOTE_BODY
-$t = New-Object Windows.UI.Notifications.ToastNotification $x
-if ($env:TUNCTL_NOTE_TAG) { $t.Tag = $env:TUNCTL_NOTE_TAG; $t.Group = 'tunctl' }
-[Windows.UI.Notifications.ToastNotificationManager]::CreateToastNotifier($env:TUNCTL_NOTE_APP).Show($t)
-`
+//go:embed toast.ps1
+var toastScript string
 
-const withdrawScript = `$ErrorActionPreference = 'Stop'
-[void][Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]
-[Windows.UI.Notifications.ToastNotificationManager]::History.Remove($env:TUNCTL_NOTE_TAG, 'tunctl', $env:TUNCTL_NOTE_APP)
-`
+//go:embed withdraw.ps1
+var withdrawScript string
 
 // noteProgram shows a note on macOS or Windows. The texts are arguments or in the
 // environment, not part of the script.
@@ -65,10 +59,4 @@ func withdrawProgram(goos, tag string) (argv, env []string) {
 }
 
 // toastTag shortens a tag to what Windows accepts.
-func toastTag(tag string) string {
-	const most = 64
-	if runes := []rune(tag); len(runes) > most {
-		return string(runes[:most])
-	}
-	return tag
-}
+func toastTag(tag string) string { return fmt.Sprintf("%.64s", tag) }

@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/desktop":   {"internal/api", "internal/lists", "internal/peer", "internal/posixsh", "internal/term"},
 	"internal/client":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/mcp":       {"configs", "internal/api", "internal/client", "internal/ctxtime", "internal/lists", "internal/show", "jobwatch/detect"},
-	"internal/autostart": {"internal/atomicfile", "internal/nowindow"},
+	"internal/autostart": {"internal/atomicfile", "internal/lists", "internal/nowindow"},
 	"internal/doctor":    {"internal/api", "internal/suggest"},
 	"internal/output":    {"internal/api", "internal/lists", "internal/words"},
 	"internal/transfer":  {"internal/ctxtime"},
