@@ -78,7 +78,7 @@ func (c *controller) terminal(args ...string) func(ctx context.Context) error {
 func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 	verb, name := id.verb, id.name
 	switch verb {
-	case verbOpen, verbPick, verbEndpoint:
+	case verbOpen:
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			id.name = ready[0].Name
 		}
@@ -181,10 +181,10 @@ func (c *controller) settings(ctx context.Context) error {
 func (c *controller) reportFailure(id choice, err error) {
 	c.Log.Warn("a menu entry failed", "entry", id, "err", err)
 	name := id.name
-	switch id.verb {
-	case verbDetails:
+	if id.verb == verbDetails {
 		name = "" // it is the id of another entry
-	case verbEndpoint:
+	}
+	if id.verb == verbOpen && id.part != "" {
 		name += "/" + id.part
 	}
 	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[id.verb].attempt+" "+name), Text: action.Cause(err)}

@@ -295,31 +295,31 @@ func TestController(t *testing.T) {
 		secret := "http://localhost:8888/%?token=s3cr3t"
 		whole := func(name string) string { return strings.Replace(secret, "%", name, 1) }
 		want := map[string][]string{
-			"pick:jupyter":          {"page jupyter", "browse " + whole("jupyter")},
-			"open:my_board":         {"page my_board", "browse " + whole("my_board")},
-			"open":                  {"page my_board", "browse " + whole("my_board")},
-			"endpoint:jupyter/dask": {"endpoint jupyter dask", "browse http://localhost:8889/dask?token=s3cr3t"},
-			"copy:jupyter":          {"page jupyter", "copy " + whole("jupyter")},
-			"log:jupyter":           {"terminal logs -f jupyter"},
-			"up:jupyter":            {"up jupyter"},
-			"reconnect:jupyter":     {"adopt jupyter"},
-			"top-reconnect:nb":      {"adopt nb"},
-			"up-with:nb/hours=8":    {"up nb hours=8"},
-			"up-with:nb/hours=9":    nil, // no longer there
-			"down:jupyter":          {"down jupyter"},
-			"cancel:jupyter":        {"cancel jupyter"},
-			"extend:jupyter":        {"extend jupyter 1h0m0s"},
-			"login:narval":          {"login narval"},
-			"logout:narval":         {"logout narval"},
-			"start-agent":           {"start"},
-			"settings":              {"edit " + s.config},
-			"setup":                 {"terminal init"},
-			"ask:narval":            {"terminal login narval"},
-			"trouble:db":            {"show details.html"},
-			"top-login:x":           {"login x"},
-			"top-up:jupyter":        {"up jupyter"},
-			"help":                  {"show help.html"},
-			"status":                nil,
+			"top-open:jupyter":   {"page jupyter", "browse " + whole("jupyter")},
+			"open:my_board":      {"page my_board", "browse " + whole("my_board")},
+			"open":               {"page my_board", "browse " + whole("my_board")},
+			"open:jupyter/dask":  {"endpoint jupyter dask", "browse http://localhost:8889/dask?token=s3cr3t"},
+			"copy:jupyter":       {"page jupyter", "copy " + whole("jupyter")},
+			"log:jupyter":        {"terminal logs -f jupyter"},
+			"up:jupyter":         {"up jupyter"},
+			"reconnect:jupyter":  {"adopt jupyter"},
+			"top-reconnect:nb":   {"adopt nb"},
+			"up-with:nb/hours=8": {"up nb hours=8"},
+			"up-with:nb/hours=9": nil, // no longer there
+			"down:jupyter":       {"down jupyter"},
+			"cancel:jupyter":     {"cancel jupyter"},
+			"extend:jupyter":     {"extend jupyter 1h0m0s"},
+			"login:narval":       {"login narval"},
+			"logout:narval":      {"logout narval"},
+			"start-agent":        {"start"},
+			"settings":           {"edit " + s.config},
+			"setup":              {"terminal init"},
+			"ask:narval":         {"terminal login narval"},
+			"trouble:db":         {"show details.html"},
+			"top-login:x":        {"login x"},
+			"top-up:jupyter":     {"up jupyter"},
+			"help":               {"show help.html"},
+			"status":             nil,
 		}
 		for id, calls := range want {
 			before := len(s.heard())
@@ -412,7 +412,7 @@ func (s *stage) click(id string) {
 	id, top := strings.CutPrefix(id, "top-")
 	c := choice{top: top}
 	c.verb, c.name, _ = strings.Cut(id, ":")
-	if c.verb == verbEndpoint || c.verb == verbUpWith {
+	if c.verb == verbOpen || c.verb == verbUpWith {
 		c.name, c.part, _ = strings.Cut(c.name, "/")
 	}
 	s.clicks <- c
@@ -484,8 +484,8 @@ func TestPage(t *testing.T) {
 		s.status(reached(nil, session("rstudio", api.SessionReady, page)))
 		s.err, s.fails = errors.New("no clipboard"), "copy"
 		for id, command := range map[string]string{
-			"open:rstudio":             "`tunctl open rstudio --print`",
-			"endpoint:jupyter/rstudio": "`tunctl open jupyter --which rstudio --print`",
+			"open:rstudio":         "`tunctl open rstudio --print`",
+			"open:jupyter/rstudio": "`tunctl open jupyter --which rstudio --print`",
 		} {
 			s.click(id)
 			n := s.told(t)

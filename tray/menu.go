@@ -153,7 +153,7 @@ func openItems(v view) []menuItem {
 	}
 	several := entry("choice", "", openTitle, true)
 	for _, s := range ready {
-		several.Children = append(several.Children, entry(verbPick, s.Name, brief(s.Name), true))
+		several.Children = append(several.Children, atTop(verbOpen, s.Name, brief(s.Name)))
 	}
 	return []menuItem{several}
 }
@@ -292,7 +292,7 @@ func allSessionItems(v view) []menuItem {
 		}
 		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
 			runs := s.State == api.SessionReady || s.State == api.SessionStarting
-			children = append(children, menuItem{ID: choice{verb: verbEndpoint, name: s.Name, part: e.Name}, Title: "Open " + e.Title(), Enabled: runs})
+			children = append(children, menuItem{ID: choice{verb: verbOpen, name: s.Name, part: e.Name}, Title: "Open " + e.Title(), Enabled: runs})
 		}
 		if s.App != api.AppShell {
 			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))

@@ -9,9 +9,7 @@ import (
 
 // The verbs of entries and buttons that do something.
 const (
-	verbOpen       = "open"     // without a name: the one page that is ready
-	verbPick       = "pick"     // open, chosen of several
-	verbEndpoint   = "endpoint" // open another page of a session's job
+	verbOpen       = "open" // without a name: the one page that is ready
 	verbCopy       = "copy"
 	verbLog        = "log"
 	verbUp         = "up"
@@ -47,8 +45,6 @@ type verbTexts struct {
 
 var verbs = map[string]verbTexts{
 	verbOpen:       {"open", "Open", "open"},
-	verbPick:       {"open", "", "open"},
-	verbEndpoint:   {"open", "", "open"},
 	verbCopy:       {"copy the address of", "", "open --print"},
 	verbLog:        {"show the log of", api.MenuLog, "logs"},
 	verbUp:         {"start", "Start again", ""},
@@ -75,10 +71,10 @@ var verbs = map[string]verbTexts{
 
 // equivalentCommand is the command that does the same as an entry; "" if none does.
 func equivalentCommand(id choice) string {
-	switch {
-	case id.verb == verbEndpoint:
+	if id.verb == verbOpen && id.part != "" {
 		return id.page().Command("tunctl")
-	case verbs[id.verb].command == "":
+	}
+	if verbs[id.verb].command == "" {
 		return ""
 	}
 	return strings.TrimSpace("tunctl " + verbs[id.verb].command + " " + id.name)

@@ -231,14 +231,7 @@ func confirmEnd(ctx context.Context, inv *invocation, question string, means ...
 	for _, text := range means {
 		inv.Say("%s", text)
 	}
-	if len(means) == 0 || !inv.Interactive {
-		return nil
-	}
-	answer, err := inv.ReadLine(ctx, question+" [y/N] ", true)
-	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
-		err = exitError(exitFailed)
-	}
-	return err
+	return confirm(ctx, inv.Terminal, len(means) == 0, question, "the agent keeps running")
 }
 
 func agentStatus(ctx context.Context, inv *invocation) error {

@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,7 +22,6 @@ import (
 	"tunctl/internal/posixsh"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
-	"tunctl/tunnel/forward"
 )
 
 // demoSession is the session that the demo starts.
@@ -126,10 +123,6 @@ func shellWord(text string) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
 
-// practicePrompt shows the practice node: the shell's own prompt would name this machine.
-const practicePrompt = `PS1='student@$HOSTNAME:\w\$ '
-`
-
 func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -137,15 +130,10 @@ func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
 	}
 	started := time.Now()
 	cluster, err := lab.Start(lab.Options{
-		Dir: filepath.Join(dir, "cluster"), Dialect: d.dialect, Jupyter: d.jupyter, PageCommand: []string{self, practicePage},
+		Dir: filepath.Join(dir, "cluster"), Dialect: d.dialect, Jupyter: d.jupyter, PageCommand: []string{self, practicePage}, Demo: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the practice cluster: %w", err)
-	}
-	for name, text := range map[string]string{"jupyter.sh": lab.JobScript(cluster.Dialect()), ".profile": practicePrompt} {
-		if err := os.WriteFile(filepath.Join(cluster.Home(), name), []byte(text), 0o600); err != nil {
-			return nil, errors.Join(err, cluster.Close())
-		}
 	}
 	d.term.Say("%s %s %s", d.term.Paint(term.Green, "✓"), term.Pad("practice cluster on this machine", 44), d.term.Paint(term.Grey, show.Stopwatch(time.Since(started))))
 	return cluster, nil
@@ -176,32 +164,17 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	return p, os.WriteFile(p.Config, []byte(text), 0o600)
 }
 
-// fetch gets the page through the forward, as a browser would, but does not resolve the name
-// localhost.
+// fetch gets the page through the forward.
 func (d *demo) fetch(ctx context.Context, u *up) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
 	page, err := u.client.Page(ctx, u.name)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page.URL, nil)
-	if err != nil {
-		return err
-	}
-	browser := &http.Client{Transport: &http.Transport{Proxy: nil, DialContext: forward.DialLocal, DisableKeepAlives: true}}
-	res, err := browser.Do(req)
+	status, err := lab.Fetch(ctx, page.URL)
 	if err != nil {
 		return fmt.Errorf("cannot fetch the page: %s", api.Redact(err.Error()))
 	}
-	defer func() { _ = res.Body.Close() }()
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		return err
-	}
-	fmt.Fprintln(d.term.Out, res.Status)
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the page responded with %s", res.Status)
-	}
+	fmt.Fprintln(d.term.Out, status)
 	return nil
 }
 

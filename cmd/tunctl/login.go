@@ -105,8 +105,7 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 	defer cancel(nil)
 	asked := false
 	q := &promptReader{term: inv.Terminal, client: cl, keep: keep}
-	defer q.wait()
-	err := cl.Watch(ctx, answersAt(inv.Terminal), "", func(e api.Event) {
+	err := q.watch(ctx, "", func(e api.Event) {
 		switch {
 		case !asked: // the status: from now on no event is missed
 			asked = true
@@ -118,7 +117,6 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 			default:
 				q.sayElsewhere(h)
 			}
-		case q.handle(ctx, e):
 		case e.Type == api.EventHost && e.Host.Alias == host:
 			q.sayElsewhere(*e.Host)
 			if done, err := loginResult(*e.Host); done {

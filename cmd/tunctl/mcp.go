@@ -46,7 +46,7 @@ func approveRequests(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	q := &promptReader{term: inv.Terminal, client: inv.client}
-	defer q.wait()
+	defer q.asking.Wait()
 	inv.Say("waiting for what assistants ask for; Ctrl-C ends this")
 	return inv.client.Watch(ctx, api.AnswersApproval, "", func(e api.Event) {
 		if !q.handle(ctx, e) && e.Notice != nil && e.Notice.Session == "" {

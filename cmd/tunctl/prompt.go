@@ -15,7 +15,7 @@ import (
 
 // promptReader puts the agent's prompts to the user at the terminal, while the command keeps
 // reading events: one of them may withdraw a question. Only the goroutine that reads the
-// events may call the methods, except wait.
+// events may call the methods.
 type promptReader struct {
 	term   *term.Terminal
 	client *client.Client
@@ -61,6 +61,16 @@ func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 	return false
 }
 
+// watch puts the questions of hosts to the user until ctx or the agent ends. each gets the other events.
+func (q *promptReader) watch(ctx context.Context, waiter string, each func(api.Event)) error {
+	defer q.asking.Wait() // the end of the context closes them
+	return q.client.Watch(ctx, answersAt(q.term), waiter, func(e api.Event) {
+		if !q.handle(ctx, e) {
+			each(e)
+		}
+	})
+}
+
 // during calls request, and puts the questions of hosts to the user until it returns: from before
 // the request, so that none is missed. each gets the other events.
 func (q *promptReader) during(ctx context.Context, request func(), each func(api.Event)) {
@@ -69,13 +79,10 @@ func (q *promptReader) during(ctx context.Context, request func(), each func(api
 	ready, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		defer q.wait()
 		begun := sync.OnceFunc(func() { close(ready) })
-		_ = q.client.Watch(watching, answersAt(q.term), "", func(e api.Event) { // the request has the error
+		_ = q.watch(watching, "", func(e api.Event) { // the request has the error; the first event is no prompt
 			begun()
-			if !q.handle(watching, e) {
-				each(e)
-			}
+			each(e)
 		})
 	}()
 	select {
@@ -98,9 +105,6 @@ func (q *promptReader) sayElsewhere(h api.Host) {
 	}
 	q.elsewhere = elsewhere
 }
-
-// wait returns when no question is open; the end of the context closes them.
-func (q *promptReader) wait() { q.asking.Wait() }
 
 // put asks the user one prompt, and sends the answer to the agent.
 func (q *promptReader) put(ctx context.Context, p api.Prompt) {

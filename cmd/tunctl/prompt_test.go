@@ -35,7 +35,7 @@ func TestPromptElsewhere(t *testing.T) {
 		t.Errorf("who is asked is told %q, %q", got, session.Cause)
 	}
 	q.handle(ctx, api.Event{Type: api.EventPromptClosed, Prompt: &api.Prompt{ID: "1"}})
-	q.wait() // the question is gone without a key
+	q.asking.Wait() // the question is gone without a key
 	cancel()
 }
 

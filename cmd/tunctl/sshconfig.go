@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // the included file
 	"errors"
 	"fmt"
 	"io/fs"
@@ -146,28 +147,15 @@ func withoutInclude(text string, p home.Paths) string {
 	return strings.ReplaceAll(text, includeLine(p), "")
 }
 
+//go:embed included.ssh_config
+var includedConfig string
+
 // includedText is the file that the user's ssh config includes. The pattern covers all hosts
 // and sessions; the known names before it are for completion and for VS Code's list. The first
 // cipher is the fastest one for our side of the private stream.
 func includedText(p home.Paths, self string, known []string) string {
 	names := lists.Map(slices.Concat(known, []string{"*"}), func(name string) string { return name + aliasSuffix })
-	return fmt.Sprintf(`# Written by tunctl ssh-config install, which overwrites changes.
-Host %s
-  ProxyCommand %s connect --gateway %s
-  HostKeyAlias %s
-  UserKnownHostsFile %s
-  GlobalKnownHostsFile /dev/null
-  StrictHostKeyChecking yes
-  UpdateHostKeys no
-  CheckHostIP no
-  ControlMaster no
-  ControlPath none
-  ForwardAgent no
-  ForwardX11 no
-  Compression no
-  Ciphers aes128-gcm@openssh.com,chacha20-poly1305@openssh.com
-  ConnectTimeout 3600
-`, strings.Join(names, " "), quotePath(self), quotedName, gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
+	return fmt.Sprintf(includedConfig, strings.Join(names, " "), quotePath(self), quotedName, gateway.Alias, quotePath(gateway.KnownHosts(p.Gateway())))
 }
 
 // quotePath is a path for ssh_config(5), which may contain spaces; a percent sign would begin a

@@ -330,11 +330,7 @@ func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
 		defer close(gone)
 		defer close(events)
 		q := &promptReader{term: u.Terminal, client: u.client}
-		defer q.wait()
-		_ = u.client.Watch(ctx, answersAt(u.Terminal), u.waiter, func(e api.Event) { // its end closes the channel
-			if q.handle(ctx, e) {
-				return
-			}
+		_ = q.watch(ctx, u.waiter, func(e api.Event) { // its end closes the channel
 			select {
 			case events <- e:
 			case <-ctx.Done():

@@ -55,6 +55,7 @@ type Options struct {
 	// PageCommand runs ServePage in its own process; the arguments of the job script
 	// follow. Without it the built-in job runs in this process.
 	PageCommand []string
+	Demo        bool   // the home has the script of the built-in job, and a prompt of its own
 	Path        string // the computer's programs; default: this process's PATH
 	Log         *slog.Logger
 }
@@ -135,6 +136,11 @@ func (c *Cluster) start(o Options) error {
 	if err := errors.Join(c.writePrograms(), c.startBroker()); err != nil {
 		return err
 	}
+	if o.Demo {
+		if err := c.writeHome(); err != nil {
+			return err
+		}
+	}
 	c.wg.Go(func() { c.accept(listener) })
 	c.log.Info("practice cluster is up", "addr", c.addr, "dialect", c.dialect, "dir", c.dir)
 	return nil
@@ -164,6 +170,18 @@ func (c *Cluster) makeDirs() error {
 		}
 	}
 	return nil
+}
+
+// prompt shows the practice node: the shell's own would name this computer.
+const prompt = `PS1='student@$HOSTNAME:\w\$ '
+`
+
+// writeHome writes what the demo has in its home.
+func (c *Cluster) writeHome() error {
+	return errors.Join(
+		os.WriteFile(filepath.Join(c.Home(), "jupyter.sh"), []byte(JobScript(c.dialect)), 0o600),
+		os.WriteFile(filepath.Join(c.Home(), ".profile"), []byte(prompt), 0o600),
+	)
 }
 
 // Close ends every job, connection and command of the cluster and waits until

@@ -57,6 +57,35 @@ func ServePage(ctx context.Context, args []string, out io.Writer) error {
 	return runPage(ctx, args, os.Getenv, out)
 }
 
+// fetchTimeout bounds a Fetch.
+const fetchTimeout = 20 * time.Second
+
+// Fetch gets a page of loopback as a browser does, and returns its status. It does not resolve the name localhost.
+func Fetch(ctx context.Context, url string) (status string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if port, ok := strings.CutPrefix(address, "localhost:"); ok {
+			address = net.JoinHostPort("127.0.0.1", port)
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}}
+	res, err := browser.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return res.Status, errors.New("it responded with " + res.Status)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.Status, err
+}
+
 // servePage is the same for a job that is interpreted in this process.
 func servePage(ctx context.Context, c *call) int {
 	if err := runPage(ctx, c.args, c.getenv, c.stdout); err != nil {

@@ -17,32 +17,30 @@ import (
 func Hosts(list []api.Host, said map[string]bool, now time.Time) *term.Table {
 	hosts := &term.Table{Header: []string{"HOST", "STATE", "SINCE", "LOGIN", "ROUND TRIP"}}
 	for _, h := range list {
-		var notes []string
-		if h.Cause != "" && !said[h.Cause] {
-			notes = append(notes, h.Cause)
-		}
-		notes = append(notes, h.Links...)
-		if near := certificateNote(h, now); near != "" {
-			notes = append(notes, near)
-		}
-		hosts.Add(notes, term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: words.Host(h), Colour: hostColour(h)},
+		hosts.Add(hostNotes(h, said, now), term.Cell{Text: api.HostLabel(h.Alias), Colour: term.Bold}, term.Cell{Text: words.Host(h), Colour: hostColour(h)},
 			term.Cell{Text: sinceText(h.Since, now)}, term.Cell{Text: loginText(h)}, term.Cell{Text: rttText(h)})
 	}
 	return hosts
+}
+
+// hostNotes are the lines under a host in a list, without a cause that is said already.
+func hostNotes(h api.Host, said map[string]bool, now time.Time) []string {
+	var notes []string
+	if h.Cause != "" && !said[h.Cause] {
+		notes = append(notes, h.Cause)
+	}
+	notes = append(notes, h.Links...)
+	if ends := certificateNote(h, now); ends != "" {
+		notes = append(notes, ends)
+	}
+	return notes
 }
 
 // HostList draws a list of hosts, one line each.
 func HostList(l term.Layout, list []api.Host, now time.Time) string {
 	all := term.Table{Header: []string{"HOST", "STATE", "SINCE", "ACCOUNT", "ROUND TRIP", "SETTINGS FROM"}}
 	for _, h := range list {
-		var notes []string
-		if h.Cause != "" {
-			notes = append(notes, h.Cause)
-		}
-		notes = append(notes, h.Links...)
-		if ends := certificateNote(h, now); ends != "" {
-			notes = append(notes, ends)
-		}
+		notes := hostNotes(h, nil, now)
 		if len(h.Inside) > 0 {
 			notes = append(notes, "inside jobs: "+strings.Join(h.Inside, ", "))
 		}
