@@ -59,22 +59,23 @@ func servesPage(app string) bool {
 // isWorkApp reports whether people work in the app, as in those up to ParaView.
 func isWorkApp(app string) bool { return appRank(app) <= appRank(appParaView) }
 
-// appWords are the words by which a line names an app.
-var appWords = []struct{ word, app string }{
-	{"theia", appWeb}, // whose lines name its plugin for Jupyter, too
-	{"jupyter", appJupyter},
-	{"ipython notebook", appJupyter},
-	{"rstudio", appRStudio},
-	{"rserver", appRStudio},
-	{"code-server", appCodeServer},
-	{"code server", appCodeServer},
-	{"tensorboard", appTensorBoard},
-	{"streamlit", appStreamlit},
-	{"marimo", appMarimo},
-	{"pluto", appPluto},
-	{"vnc", appVNC},
-	{"mlflow", appMLflow},
-	{"gradio", appGradio},
+// appNameRules notice which app the log is about, so that a hint such as `ssh -L 8787:node:8787` is known to
+// be about RStudio.
+var appNameRules = []rule{
+	{needle: "theia", names: appWeb}, // whose lines name its plugin for Jupyter, too
+	{needle: "jupyter", names: appJupyter},
+	{needle: "ipython notebook", names: appJupyter},
+	{needle: "rstudio", names: appRStudio},
+	{needle: "rserver", names: appRStudio},
+	{needle: "code-server", names: appCodeServer},
+	{needle: "code server", names: appCodeServer},
+	{needle: "tensorboard", names: appTensorBoard},
+	{needle: "streamlit", names: appStreamlit},
+	{needle: "marimo", names: appMarimo},
+	{needle: "pluto", names: appPluto},
+	{needle: "vnc", names: appVNC},
+	{needle: "mlflow", names: appMLflow},
+	{needle: "gradio", names: appGradio},
 }
 
 // misleadingRules come first: no other rule is tried on a line that matches.

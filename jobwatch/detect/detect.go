@@ -94,7 +94,7 @@ func (s *Stream) Reset() {
 func (s *Stream) line(n int, raw []byte) {
 	s.wrap.observe(len(raw))
 	rules, app := s.d.rules.find(raw)
-	if rules.empty() && s.pending == "" && len(s.d.custom) == 0 {
+	if len(rules) == 0 && s.pending == "" && len(s.d.custom) == 0 {
 		return
 	}
 	text := cleanLine(raw)
@@ -111,7 +111,7 @@ func (s *Stream) line(n int, raw []byte) {
 }
 
 // applyRules tries the patterns from the config and then the given rules.
-func (s *Stream) applyRules(l logLine, rules bitset) {
+func (s *Stream) applyRules(l logLine, rules []int) {
 	for _, app := range s.d.custom {
 		for _, re := range app.Patterns {
 			if s.reader.applyCustom(app.Name, re, l) {
@@ -119,7 +119,7 @@ func (s *Stream) applyRules(l logLine, rules bitset) {
 			}
 		}
 	}
-	for i := range rules.all {
+	for _, i := range rules {
 		s.d.found = nil
 		if s.reader.apply(&s.d.rules.rules[i], l) {
 			return

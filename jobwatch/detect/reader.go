@@ -79,6 +79,10 @@ const nearby = 15
 
 // apply tries one rule. It reports whether the line needs no further rules.
 func (r *reader) apply(u *rule, l logLine) bool {
+	if u.names != "" {
+		r.noteApp(u.names, l)
+		return false
+	}
 	if u.read != nil {
 		u.read(r, l)
 		return false

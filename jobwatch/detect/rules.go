@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"math/bits"
 	"regexp"
 	"slices"
 	"sync"
@@ -27,7 +26,8 @@ const (
 type rule struct {
 	app      string
 	act      act
-	needle   string // in lower case
+	needle   string // in lower case, of at least two bytes
+	names    string // the app that the line names by the needle
 	needsApp bool   // the needle is a common word: the line must name an app too, which it is about
 	unnamed  bool   // the line must name no other app
 	re       func() *regexp.Regexp
@@ -44,75 +44,77 @@ func lazyPattern(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
-// builtinRules returns the rules of all known apps. They are built once: the filter
-// takes half a megabyte.
+// builtinRules returns the rules of all known apps, which are indexed once.
 var builtinRules = sync.OnceValue(func() *ruleSet {
 	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules, modelRules, dashboardRules,
-		vncRules, webRules, invitationRules, appNameRules()))
+		vncRules, webRules, invitationRules, appNameRules))
 })
 
-// appNameRules notice which app the log is about, so that a hint such as
-// `ssh -L 8787:node:8787` is known to be about RStudio.
-func appNameRules() []rule {
-	rules := make([]rule, 0, len(appWords))
-	for _, w := range appWords {
-		rules = append(rules, rule{needle: w.word, read: func(r *reader, l logLine) { r.noteApp(w.app, l) }})
-	}
-	return rules
-}
-
-// ruleSet is a list of rules and the filter of their needles.
+// ruleSet is a list of rules and an index of their needles.
 type ruleSet struct {
-	rules      []rule
-	filter     *lineFilter
-	byNeedle   []bitset // per needle, the rules to try
-	needsApp   bitset   // the rules that need the name of an app
-	sufficient bitset   // the needles of the other rules: without one of them, no rule applies
-	appNeedles []int    // per word of appWords, its needle's number
+	rules  []rule
+	groups [][]int       // rules whose needles begin with the same two bytes; the first has none
+	starts [1 << 16]byte // by two bytes in any case, their group
 }
 
 func newRuleSet(rules []rule) *ruleSet {
-	set := &ruleSet{rules: rules}
-	var words []string
+	set := &ruleSet{rules: rules, groups: make([][]int, 1)}
 	for n, r := range rules {
-		i := slices.Index(words, r.needle)
-		if i < 0 {
-			i = len(words)
-			words = append(words, r.needle)
-			set.byNeedle = append(set.byNeedle, bitset{})
+		group := &set.starts[startOf(r.needle[0], r.needle[1])]
+		if *group == 0 {
+			*group = byte(len(set.groups))
+			set.groups = append(set.groups, nil)
 		}
-		set.byNeedle[i].add(n)
-		if r.needsApp {
-			set.needsApp.add(n)
-		} else {
-			set.sufficient.add(i)
-		}
+		set.groups[*group] = append(set.groups[*group], n)
 	}
-	for _, w := range appWords {
-		set.appNeedles = append(set.appNeedles, slices.Index(words, w.word))
+	for i := range set.starts {
+		set.starts[i] = set.starts[startOf(lower(byte(i>>8)), lower(byte(i)))]
 	}
-	set.filter = newLineFilter(words)
 	return set
 }
 
-// find returns the rules to try on a line, in order, and the app it names, or "".
-func (set *ruleSet) find(line []byte) (rules bitset, app string) {
-	hits := set.filter.scan(line)
-	if !hits.meets(set.sufficient) {
-		return rules, ""
+func startOf(first, second byte) int { return int(first)<<8 | int(second) }
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c |= 0x20
 	}
-	for i := range hits.all {
-		rules.join(set.byNeedle[i])
-	}
-	for i, w := range appWords {
-		if hits.has(set.appNeedles[i]) {
-			return rules, w.app
+	return c
+}
+
+// find returns the rules to try on a line, in order, and the app it names, or "". Almost all lines of a
+// long log have no needle, and no regular expression is tried on them.
+func (set *ruleSet) find(line []byte) (found []int, app string) {
+	for i := range max(len(line)-1, 0) {
+		group := set.starts[startOf(line[i], line[i+1])]
+		if group == 0 {
+			continue
+		}
+		for _, n := range set.groups[group] {
+			if beginsWith(line[i:], set.rules[n].needle) {
+				found = append(found, n)
+			}
 		}
 	}
-	for i := range set.needsApp.all {
-		rules.del(i)
+	slices.Sort(found)
+	found = slices.Compact(found)
+	if i := slices.IndexFunc(found, func(n int) bool { return set.rules[n].names != "" }); i >= 0 {
+		return found, set.rules[found[i]].names
 	}
-	return rules, ""
+	return slices.DeleteFunc(found, func(n int) bool { return set.rules[n].needsApp }), ""
+}
+
+// beginsWith reports whether a line begins with a word in lower case, in any case.
+func beginsWith(line []byte, word string) bool {
+	if len(line) < len(word) {
+		return false
+	}
+	for i := range len(word) {
+		if lower(line[i]) != word[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // hostPattern matches a host name or an IPv4 address, wherePattern a host and a port,
@@ -123,116 +125,3 @@ const (
 	bindPattern  = `(?P<host>\[[0-9A-Fa-f:.]+\]|` + hostPattern + `):(?P<port>\d{2,5})\b`
 	urlPattern   = `(?P<url>https?://\S+)`
 )
-
-// bitset is a set of numbers below 192, of words or of rules.
-type bitset [3]uint64
-
-func (b *bitset) add(i int)     { b[i>>6] |= 1 << (i & 63) }
-func (b *bitset) del(i int)     { b[i>>6] &^= 1 << (i & 63) }
-func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
-func (b bitset) empty() bool    { return b == bitset{} }
-
-// meets reports whether the sets have a number in common.
-func (b *bitset) meets(c bitset) bool {
-	return b[0]&c[0]|b[1]&c[1]|b[2]&c[2] != 0
-}
-
-func (b *bitset) join(c bitset) {
-	for i, w := range c {
-		b[i] |= w
-	}
-}
-
-// all yields the numbers in the set, in order.
-func (b bitset) all(yield func(int) bool) {
-	for i, w := range b {
-		for ; w != 0; w &= w - 1 {
-			if !yield(i<<6 + bits.TrailingZeros64(w)) {
-				return
-			}
-		}
-	}
-}
-
-// lineFilter finds which of a set of words a line contains, in one pass and in any
-// case: it is an Aho-Corasick automaton. Almost all lines of a long log contain none,
-// and no regular expression is tried on them.
-type lineFilter struct {
-	next  [][256]uint16 // per state and byte, the next state; with finds where a word ends
-	found []bitset      // per state
-}
-
-// newLineFilter builds the automaton of words, which are in lower case.
-func newLineFilter(words []string) *lineFilter {
-	f := &lineFilter{next: make([][256]uint16, 1), found: make([]bitset, 1)}
-	for i, w := range words {
-		f.insert(i, w)
-	}
-	f.link()
-	for s := range f.next {
-		for c, t := range f.next[s] {
-			if !f.found[t].empty() {
-				f.next[s][c] = t | finds
-			}
-		}
-		copy(f.next[s]['A':'Z'+1], f.next[s]['a':'z'+1])
-	}
-	return f
-}
-
-// insert adds a word to the trie.
-func (f *lineFilter) insert(i int, word string) {
-	s := uint16(0)
-	for _, c := range []byte(word) {
-		if f.next[s][c] == 0 {
-			f.next[s][c] = uint16(len(f.next))
-			f.next = append(f.next, [256]uint16{})
-			f.found = append(f.found, bitset{})
-		}
-		s = f.next[s][c]
-	}
-	f.found[s].add(i)
-}
-
-// link turns the trie into an automaton: where no word continues, the next state is
-// that of the longest suffix that begins a word.
-func (f *lineFilter) link() {
-	fail := make([]uint16, len(f.next))
-	var queue []uint16
-	for _, s := range f.next[0] {
-		if s != 0 {
-			queue = append(queue, s)
-		}
-	}
-	for len(queue) > 0 {
-		s := queue[0]
-		queue = queue[1:]
-		f.found[s].join(f.found[fail[s]])
-		for c, t := range f.next[s] {
-			if t == 0 {
-				f.next[s][c] = f.next[fail[s]][c]
-				continue
-			}
-			fail[t] = f.next[fail[s]][c]
-			queue = append(queue, t)
-		}
-	}
-}
-
-// finds marks a state in which a word ends, so that scan reads only one table for most
-// bytes.
-const finds = 1 << 15
-
-// scan returns the words that line contains.
-func (f *lineFilter) scan(line []byte) bitset {
-	var hits bitset
-	s := uint16(0)
-	next := f.next
-	for _, c := range line {
-		s = next[s&^finds][c]
-		if s&finds != 0 {
-			hits.join(f.found[s&^finds])
-		}
-	}
-	return hits
-}

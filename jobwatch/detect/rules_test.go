@@ -9,14 +9,12 @@ import (
 func TestEveryRuleFitsTheFilter(t *testing.T) {
 	t.Parallel()
 	book := builtinRules()
-	if n, limit := len(book.rules), len(bitset{})*64; n > limit || len(book.byNeedle) > limit {
-		t.Errorf("%d rules and %d needles, of at most %d", n, len(book.byNeedle), limit)
-	}
-	if n := len(book.filter.next); n >= finds {
-		t.Errorf("%d states, of less than %d", n, finds)
+	if n := len(book.groups); n > 1<<8 {
+		t.Errorf("%d groups do not fit into a byte", n)
 	}
 	for _, r := range book.rules {
-		if r.needle == "" || r.needle != strings.ToLower(r.needle) || (r.re == nil) == (r.read == nil) {
+		one := map[bool]int{true: 1}
+		if len(r.needle) < 2 || r.needle != strings.ToLower(r.needle) || one[r.re != nil]+one[r.read != nil]+one[r.names != ""] != 1 {
 			t.Errorf("rule %+v is malformed", r)
 		}
 		if r.re != nil {
@@ -36,8 +34,11 @@ func TestEveryRuleIsAboutAKnownApp(t *testing.T) {
 
 func TestTheFilterFindsEveryWordInAnyCase(t *testing.T) {
 	t.Parallel()
-	words := []string{"he", "she", "hers", "://", "is running at", "➜"}
-	f := newLineFilter(words)
+	var rules []rule
+	for _, word := range []string{"he", "she", "hers", "://", "is running at", "➜"} {
+		rules = append(rules, rule{needle: word})
+	}
+	set := newRuleSet(rules)
 	for text, want := range map[string][]int{
 		"usHErs":                    {0, 1, 2},
 		"nothing":                   nil,
@@ -45,8 +46,11 @@ func TestTheFilterFindsEveryWordInAnyCase(t *testing.T) {
 		"Jupyter is Running AT: he": {0, 4},
 		"is runningis running at":   {4},
 		"  ➜  URL":                  {5},
+		"he, He and a sh":           {0},
+		"h":                         nil,
+		"":                          nil,
 	} {
-		if got := slices.Collect(f.scan([]byte(text)).all); !slices.Equal(got, want) {
+		if got, _ := set.find([]byte(text)); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}
