@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"tunctl/configs"
 	"tunctl/internal/agent/events"
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/session"
@@ -26,6 +25,7 @@ import (
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
 	"tunctl/internal/localapi"
 	"tunctl/internal/usage"
@@ -125,12 +125,12 @@ func (a *Agent) serve(ctx context.Context, sock *socket.Socket) error {
 		a.Log.Warn("the last agent crashed", "recently", n)
 		a.Sessions.PauseAfter(n)
 	}
-	a.Work.Go(func() { sock.Serve(serving, a.Limits.Socket) })
+	a.Work.Go(func() { sock.Serve(serving, a.Limits.Look) })
 	var connections sync.WaitGroup
 	a.Hosts.Start(connected, &connections)
 	a.Work.Go(func() {
-		if err := configs.Watch(serving, a.opt.Paths.Config, a.Reload); err != nil {
-			a.Log.Error("the config is not watched", "err", err)
+		for a.Reload(); ctxtime.Sleep(serving, a.Limits.Look) == nil; {
+			a.Reload()
 		}
 	})
 	a.Sessions.RestoreJobs()

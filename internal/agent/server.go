@@ -81,7 +81,7 @@ func (a *server) routes() http.Handler {
 }
 
 // withConfig refuses a client that insists on another config file than the agent's. Before
-// each other request it reloads the config: the watch of the file may be behind the user who
+// each other request it reloads the config: the next look at the file may be later than the user who
 // saves it and types the next command. Only the request to stop must not wait for a file
 // system that hangs.
 func (a *server) withConfig(next http.Handler) http.Handler {

@@ -37,6 +37,9 @@ func TestQuotasAreAskedAgainWhenTheSiteHasChanged(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := h.settings.Reload(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	fromCache := func() bool {
 		_, err := h.Quota(t.Context(), api.QuotaRequest{Host: "narval"})

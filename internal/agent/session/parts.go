@@ -56,7 +56,7 @@ func (a *Parts) ledgerOptions() ledger.Options {
 	}
 }
 
-// Reload reads the config file if it has changed, and publishes the new status. What is
+// Reload reads the config and the sites if they have changed, and publishes the new status. What is
 // running stays as it is: a session uses its new settings at its next up, a host at its
 // next dial. If the file has errors, the last valid one stays in use and one notice says
 // so.
@@ -96,8 +96,8 @@ type Limits struct {
 	// Quota is how long the output of a site's quota commands is repeated without running
 	// them again.
 	Quota time.Duration
-	// Socket is how often the agent checks that its socket still exists.
-	Socket time.Duration
+	// Look is how often the agent checks that its socket still exists, and whether the config has changed.
+	Look time.Duration
 	// Crashes is how many crashes within CrashWindow make the agent start without
 	// connecting.
 	Crashes     int
@@ -110,7 +110,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Limits: ledger.Limits{Jobs: remote.DefaultLimits(), KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute},
-		Tunnel: tunnel.DefaultLimits(), Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Socket: 5 * time.Second,
+		Tunnel: tunnel.DefaultLimits(), Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Look: 5 * time.Second,
 		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
 		Permit:  time.Hour,
 		Quota:   time.Hour,
@@ -126,7 +126,7 @@ func PracticeLimits() Limits {
 	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
 	l.Probe.Every = 100 * time.Millisecond
 	l.KeepRetry = time.Second
-	l.Socket = 200 * time.Millisecond
+	l.Look = 200 * time.Millisecond
 	l.Usage = 2 * time.Second
 	return l
 }

@@ -5,11 +5,8 @@ package settings
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,23 +25,19 @@ type Settings struct {
 	sshConfig string
 	log       *slog.Logger
 
-	mark string // of the config file when Reload last read it
+	mark string // of the files when they were last read
 
 	mu      sync.Mutex
 	config  *configs.Config
 	problem *api.Problem
-
-	// The sites as they were last read.
-	sites        configs.Sites
-	sitesVersion string // of their folders
-	sitesProblem string // the last one that was logged
+	sites   func() configs.Sites // reads them once
 }
 
 // Open reads the config. One with errors is reported by Problem. sshConfig replaces
 // ~/.ssh/config, whatever the config says; "" if nothing does.
 func Open(paths home.Paths, sshConfig string, log *slog.Logger) *Settings {
 	s := &Settings{paths: paths, sshConfig: sshConfig, log: log, config: &configs.Config{Path: paths.Config}}
-	s.mark = configs.Digest(paths.Config)
+	s.mark = configs.Digest(paths.Config, s.folders()...)
 	_ = s.read() // Problem has it
 	return s
 }
@@ -73,11 +66,16 @@ func (s *Settings) Valid() error {
 	return api.Errorf(api.CodeConfig, "%s", problem.Message).WithHint("fix the file, then try again; what is up stays up meanwhile")
 }
 
-// Reload reads the config file again if it has changed. If the file has errors, the last valid
-// config stays in use, and the error is returned once. Only one call may run at a time.
+// folders are those of the user's own sites and of the installed ones.
+func (s *Settings) folders() []string {
+	return []string{configs.SitesFolder(s.paths.Config), s.paths.Sites}
+}
+
+// Reload reads the config file and the sites again if one has changed. If the config has errors, the last
+// valid one stays in use, and the error is returned once. Only one call may run at a time.
 func (s *Settings) Reload() (changed bool, err error) {
-	// The mark is taken before the file is read: a change in between is seen next time.
-	mark, changed := configs.ChangedDigest(s.paths.Config, s.mark)
+	// The mark is taken before the files are read: a change in between is seen next time.
+	mark, changed := configs.ChangedDigest(s.mark, s.paths.Config, s.folders()...)
 	if !changed {
 		return false, nil
 	}
@@ -93,6 +91,7 @@ func (s *Settings) read() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sites = sync.OnceValue(s.readSites)
 	if err == nil {
 		if s.problem != nil {
 			s.log.Info("the config is valid again", "file", s.paths.Config)
@@ -176,57 +175,20 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshcon
 	}
 }
 
-// Sites are the sites that come with tunctl and the user's own. They are read again when a
-// file has changed: a user who writes one sees its effect at once.
+// Sites are the sites that come with tunctl, the installed ones and the user's own.
 func (s *Settings) Sites() configs.Sites {
-	folder, installed := configs.SitesFolder(s.paths.Config), s.paths.Sites
-	now := foldersVersion(folder, installed)
 	s.mu.Lock()
-	list, current := s.sites, now != "" && s.sitesVersion == now
+	read := s.sites
 	s.mu.Unlock()
-	if current {
-		return list
-	}
-	list, err := configs.LoadSites(folder, installed)
-	problem := ""
+	return read()
+}
+
+func (s *Settings) readSites() configs.Sites {
+	list, err := configs.LoadSites(configs.SitesFolder(s.paths.Config), s.paths.Sites)
 	if err != nil {
-		problem, now = err.Error(), "" // it may be readable the next time, without having changed
-	}
-	s.mu.Lock()
-	isNew := problem != s.sitesProblem
-	s.sites, s.sitesVersion, s.sitesProblem = list, now, problem
-	s.mu.Unlock()
-	if isNew && err != nil { // once: every probe of a page reads the sites
 		s.log.Warn("cannot read a site file", "err", err)
 	}
 	return list
-}
-
-// mtimeStep is how far apart two edits have to be to get different modification times on
-// any file system: FAT counts in steps of two seconds.
-const mtimeStep = 3 * time.Second
-
-// foldersVersion changes whenever a file in a folder does. It is "" while a file is so new
-// that a second edit might not change its modification time.
-func foldersVersion(folders ...string) string {
-	version := "files:"
-	for _, folder := range folders {
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			version += err.Error()
-		}
-		for _, e := range entries {
-			info, err := os.Stat(filepath.Join(folder, e.Name()))
-			if err != nil {
-				continue
-			}
-			if time.Since(info.ModTime()) < mtimeStep {
-				return ""
-			}
-			version += fmt.Sprintf(" %s %d %d", e.Name(), info.Size(), info.ModTime().UnixNano())
-		}
-	}
-	return version
 }
 
 // Site is the site that the config names for a host, if any.

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
 	"tunctl/internal/localsocket"
 )
@@ -152,14 +153,7 @@ func (s *Socket) replace(l *localsocket.Listener) bool {
 // Serve listens again whenever the socket was removed: cleaners of temporary folders, and
 // the end of another login, remove it from a running agent.
 func (s *Socket) Serve(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for ctxtime.Sleep(ctx, every) == nil {
 		l := s.current()
 		if !l.Removed() || isListening(ctx, l.Path()) || ctx.Err() != nil {
 			continue

@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/home", "internal/localapi", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/agent/session":   {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/run", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/latest", "internal/lists", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward"},
 	"internal/agent/run":       {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node"},
 	"internal/agent/ledger":    {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "internal/localapi", "jobwatch", "jobwatch/remote", "tunnel"},
@@ -54,7 +54,7 @@ var imports = map[string][]string{
 	"internal/agent/hosts":     {"configs", "internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/ctxtime", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "jobwatch/detect", "tunnel/sshconfig"},
-	"internal/agent/socket":    {"internal/api", "internal/home", "internal/localsocket"},
+	"internal/agent/socket":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
 	"internal/agent/submit":    {"configs", "internal/agent/state", "internal/api", "jobwatch"},
 	"internal/agent/forwards":  {"configs", "internal/agent/facts", "internal/api", "internal/lists", "tunnel/forward", "tunnel/sshconfig"},
 
