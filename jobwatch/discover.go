@@ -35,11 +35,10 @@ const answerTime = 4 * time.Second
 // Discover finds out what the host has for a first session: one script on the login node, all
 // of whose parts are optional and limited in time and size.
 func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
-	unlock, err := w.host.turn.Take(ctx)
-	if err != nil {
+	if err := w.host.turn.Lock(ctx); err != nil {
 		return api.Look{}, err
 	}
-	defer unlock()
+	defer w.host.turn.Unlock()
 	mark := remote.NewMark()
 	sh := &remote.Shell{Runner: w.host.sh.Runner, Limit: w.host.limits.Discover, Private: w.host.sh.Private}
 	res, err := sh.Login(ctx, discoverScript(mark, w.host.wanted, w.host.limits.Discover-answerTime))

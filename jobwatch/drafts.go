@@ -34,11 +34,10 @@ func (b *Drafts) Script(ctx context.Context, s Submission) (string, error) {
 	if text, read := b.scripts[scriptKey(s)]; read {
 		return text, nil
 	}
-	unlock, err := b.host.turn.Take(ctx)
-	if err != nil {
+	if err := b.host.turn.Lock(ctx); err != nil {
 		return "", err
 	}
-	defer unlock()
+	defer b.host.turn.Unlock()
 	res, err := b.host.sh.Login(ctx, "cd "+posixsh.QuotePath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
 	if err != nil {
 		return "", err
@@ -375,11 +374,10 @@ func (b *Drafts) variables(ctx context.Context, d *sched.Directives, s Submissio
 	if d.Defaults != "" {
 		script = "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\nif " + d.Defaults + "; then exit 3; fi\n" + script
 	}
-	unlock, err := b.host.turn.Take(ctx)
-	if err != nil {
+	if err := b.host.turn.Lock(ctx); err != nil {
 		return nil, false, err
 	}
-	defer unlock()
+	defer b.host.turn.Unlock()
 	res, err := b.host.sh.Login(ctx, script)
 	return strings.Fields(string(res.Stdout)), res.Exit == 0, err
 }

@@ -107,11 +107,10 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 }
 
 func (w *Watcher) withName(ctx context.Context, s sched.Scheduler, jobs []api.Job, name string) ([]api.Job, error) {
-	unlock, err := w.host.turn.Take(ctx)
-	if err != nil {
+	if err := w.host.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer w.host.turn.Unlock()
 	return s.WithName(ctx, w.host.sh, jobs, name)
 }
 
@@ -130,11 +129,10 @@ func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job
 	if job.Log != "" && s.Kind().ListHasFiles {
 		return job
 	}
-	unlock, err := w.host.turn.Take(ctx)
-	if err != nil {
+	if err := w.host.turn.Lock(ctx); err != nil {
 		return job
 	}
-	defer unlock()
+	defer w.host.turn.Unlock()
 	detail, err := s.Detail(ctx, w.host.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, sched.ErrNoJob) {

@@ -46,8 +46,8 @@ type Watcher struct {
 	logs   *joblog.Reader
 	usages usages
 
-	stepTurn       remote.Turn // taken during StepOutput
-	nextStepOutput time.Time   // when the next one may begin; owned by who has the turn
+	stepTurn       ctxtime.Mutex // taken during StepOutput
+	nextStepOutput time.Time     // when the next one may begin; owned by who has the turn
 }
 
 // NewWatcher returns the Watcher of the host that r reaches.
@@ -59,12 +59,12 @@ func NewWatcher(r remote.Runner, o Options) *Watcher {
 		name:   cmp.Or(o.Host, "the host"),
 		limits: limits,
 		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		turn:   make(remote.Turn, 1),
+		turn:   ctxtime.NewMutex(),
 	}
 	return &Watcher{
 		host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits),
 		usages:   usages{last: make(map[string]sched.Usage)},
-		stepTurn: make(remote.Turn, 1),
+		stepTurn: ctxtime.NewMutex(),
 	}
 }
 
@@ -292,19 +292,17 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 	if !s.Kind().HasSteps {
 		return nil, ErrNoSteps
 	}
-	release, err := w.stepTurn.Take(ctx)
-	if err != nil {
+	if err := w.stepTurn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer release()
+	defer w.stepTurn.Unlock()
 	if err := ctxtime.Sleep(ctx, time.Until(w.nextStepOutput)); err != nil {
 		return nil, err
 	}
-	unlock, err := w.host.turn.Take(ctx)
-	if err != nil {
+	if err := w.host.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer w.host.turn.Unlock()
 	w.nextStepOutput = time.Now().Add(w.host.limits.WithJitter(w.host.limits.Query))
 	return s.StepOutput(ctx, w.host.sh, id)
 }
@@ -336,11 +334,10 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 		}
 		return last, nil
 	}
-	unlock, err := w.host.turn.Take(ctx)
-	if err != nil {
+	if err := w.host.turn.Lock(ctx); err != nil {
 		return sched.Usage{}, err
 	}
-	defer unlock()
+	defer w.host.turn.Unlock()
 	u, err := s.Usage(ctx, w.host.sh, ref, last.CPUs)
 	if err != nil {
 		return sched.Usage{}, err

@@ -36,11 +36,10 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	if len(others) == 0 {
 		return true, nil
 	}
-	unlock, err := w.host.turn.Take(ctx)
-	if err != nil {
+	if err := w.host.turn.Lock(ctx); err != nil {
 		return false, err
 	}
-	defer unlock()
+	defer w.host.turn.Unlock()
 	pids, err := s.Processes(ctx, w.host.sh, ref)
 	if err != nil {
 		w.host.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)

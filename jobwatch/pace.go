@@ -9,6 +9,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/latest"
 	"tunctl/jobwatch/remote"
 )
 
@@ -86,17 +87,17 @@ func (p *poll) waitQueryMin(ctx context.Context, jobs scope) error {
 }
 
 // awaitTurn waits until no other command runs on the host, and the last query is
-// Limits.QueryMin ago.
-func (p *poll) awaitTurn(ctx context.Context) (unlock func(), err error) {
+// Limits.QueryMin ago. Without an error, the caller has the turn.
+func (p *poll) awaitTurn(ctx context.Context) error {
 	for {
 		p.mu.Lock()
 		wait := time.Until(p.lastQuery.Add(p.host.limits.QueryMin))
 		p.mu.Unlock()
 		if err := ctxtime.Sleep(ctx, wait); err != nil {
-			return nil, err
+			return err
 		}
-		if unlock, err = p.host.turn.Take(ctx); err != nil {
-			return nil, err
+		if err := p.host.turn.Lock(ctx); err != nil {
+			return err
 		}
 		p.mu.Lock()
 		due := time.Since(p.lastQuery) >= p.host.limits.QueryMin
@@ -105,9 +106,9 @@ func (p *poll) awaitTurn(ctx context.Context) (unlock func(), err error) {
 		}
 		p.mu.Unlock()
 		if due {
-			return unlock, nil
+			return nil
 		}
-		unlock() // the watches have made a query meanwhile
+		p.host.turn.Unlock() // the watches have made a query meanwhile
 	}
 }
 
@@ -131,7 +132,7 @@ func (p *poll) querySoon() {
 	p.mu.Lock()
 	p.soon = true
 	p.mu.Unlock()
-	signal(p.wake)
+	latest.Signal(p.wake)
 }
 
 // changed marks the last answer as stale, because we changed a job.
@@ -140,14 +141,6 @@ func (p *poll) changed() {
 	p.stale = true
 	p.mu.Unlock()
 	p.querySoon()
-}
-
-// signal wakes the goroutine that receives from c, now or later.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 func (p *poll) scheduleNext() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/jobwatch/sched"
 )
@@ -96,7 +97,7 @@ func (p *poll) watch(id string) *Watch {
 	p.watches[x] = struct{}{}
 	p.soon = true
 	p.mu.Unlock()
-	signal(p.wake)
+	latest.Signal(p.wake)
 	return x
 }
 
@@ -124,11 +125,10 @@ func (p *poll) query(ctx context.Context, jobs scope) error {
 		p.recordFailure(err)
 		return err
 	}
-	unlock, err := p.host.turn.Take(ctx)
-	if err != nil {
+	if err := p.host.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer unlock()
+	defer p.host.turn.Unlock()
 	if p.fresh() {
 		p.scheduleNext()
 		return nil
@@ -314,11 +314,10 @@ func (p *poll) refresh(ctx context.Context) error {
 	if !fresh {
 		return p.query(ctx, watchedOnly)
 	}
-	unlock, err := p.host.turn.Take(ctx)
-	if err != nil {
+	if err := p.host.turn.Lock(ctx); err != nil {
 		return err
 	}
-	unlock()
+	p.host.turn.Unlock()
 	return nil
 }
 

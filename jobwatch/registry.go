@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/gridengine"
@@ -168,7 +169,7 @@ type host struct {
 	name   string // in messages
 	limits remote.Limits
 	log    *slog.Logger
-	turn   remote.Turn // taken while a command runs
+	turn   ctxtime.Mutex // taken while a command runs
 
 	account account // owned by who has the turn
 
@@ -189,8 +190,7 @@ func (h *host) acquire(ctx context.Context) (s sched.Scheduler, unlock func(), e
 	if s, err = h.scheduler(ctx); err != nil {
 		return nil, nil, err
 	}
-	unlock, err = h.turn.Take(ctx)
-	return s, unlock, err
+	return s, h.turn.Unlock, h.turn.Lock(ctx)
 }
 
 // kind is the kind of the host's scheduler.
@@ -232,11 +232,10 @@ func (h *host) scheduler(ctx context.Context) (sched.Scheduler, error) {
 
 // whoami queries the host once and remembers the answer.
 func (h *host) whoami(ctx context.Context) (account, error) {
-	unlock, err := h.turn.Take(ctx)
-	if err != nil {
+	if err := h.turn.Lock(ctx); err != nil {
 		return account{}, err
 	}
-	defer unlock()
+	defer h.turn.Unlock()
 	if h.account != (account{}) {
 		return h.account, nil
 	}

@@ -212,11 +212,10 @@ func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, err
 		return sched.Start{}, err
 	}
 	if scheduler.Kind().AsksStart {
-		unlock, err := w.poll.awaitTurn(ctx)
-		if err != nil {
+		if err := w.poll.awaitTurn(ctx); err != nil {
 			return sched.Start{}, err
 		}
-		defer unlock()
+		defer w.host.turn.Unlock()
 	}
 	start, err := scheduler.TestStart(ctx, w.host.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
 	if start.Submitted != "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"tunctl/internal/latest"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/remote"
 )
@@ -141,15 +142,7 @@ func (f *Follower) ReadOften() {
 	f.mu.Lock()
 	f.often = time.Now()
 	f.mu.Unlock()
-	f.wakeUp()
-}
-
-// wakeUp ends the wait for the next read, now or later.
-func (f *Follower) wakeUp() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	latest.Signal(f.wake) // ends the wait for the next read, now or later
 }
 
 // Settled says that the job serves: from now on the log is read rarely.
@@ -164,7 +157,7 @@ func (f *Follower) Finish() {
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
-	f.wakeUp()
+	latest.Signal(f.wake)
 }
 
 // Expect says when the job is expected to start. Its log is checked more often around then.
@@ -441,7 +434,7 @@ func (f *Follower) wakeOnChange(events *fsnotify.Watcher) {
 			}
 		case <-burst:
 			burst = nil
-			f.wakeUp()
+			latest.Signal(f.wake)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Reader struct {
 
 // NewReader returns the Reader of a host.
 func NewReader(sh *remote.Shell, limits remote.Limits) *Reader {
-	return &Reader{limits: limits, batch: newReadBatch(sh, limits.LogFirst), runtime: runtimeList{turn: make(remote.Turn, 1)}}
+	return &Reader{limits: limits, batch: newReadBatch(sh, limits.LogFirst), runtime: runtimeList{turn: ctxtime.NewMutex()}}
 }
 
 // NewFollower returns a Follower of files on the host, with the Reader's limits.

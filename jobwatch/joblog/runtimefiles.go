@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/remote"
 )
@@ -123,18 +124,17 @@ type runtimeFile struct {
 
 // runtimeList has the runtime files of the user on one host, which all jobs there share.
 type runtimeList struct {
-	turn  remote.Turn // taken while they are read; guards the rest
+	turn  ctxtime.Mutex // taken while they are read; guards the rest
 	files []runtimeFile
 	at    time.Time
 }
 
 // read returns the files as they were at most maxAge ago.
 func (l *runtimeList) read(ctx context.Context, r remote.Runner, maxAge time.Duration) ([]runtimeFile, error) {
-	release, err := l.turn.Take(ctx)
-	if err != nil {
+	if err := l.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer release()
+	defer l.turn.Unlock()
 	if time.Since(l.at) < maxAge {
 		return l.files, nil
 	}

@@ -35,19 +35,6 @@ type Result struct {
 	Exit           int
 }
 
-// Turn is a lock whose waiters may give up. It holds a token while it is taken.
-type Turn chan struct{}
-
-// Take waits for the turn. release ends it.
-func (t Turn) Take(ctx context.Context) (release func(), err error) {
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // ErrNoAnswer means that the scheduler did not answer. Its jobs are in an unknown state,
 // not gone.
 var ErrNoAnswer = errors.New("the scheduler does not respond")

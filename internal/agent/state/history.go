@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -49,47 +48,17 @@ func (h *History) Add(r api.Run) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	if endsUnfinished(f) {
-		line = append([]byte("\n"), line...)
-	}
-	_, werr := f.Write(append(line, '\n'))
-	info, serr := f.Stat()
-	if err := errors.Join(werr, serr, f.Close()); err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	if info.Size() > maxHistory {
-		return h.shrink()
-	}
-	return nil
-}
-
-// endsUnfinished reports whether a crash or a full disk cut the last line short. One that
-// follows it would be lost with it.
-func endsUnfinished(f *os.File) bool {
-	end, err := f.Seek(0, io.SeekEnd)
-	last := []byte{'\n'}
-	if err == nil && end > 0 {
-		_, err = f.ReadAt(last, end-1)
-	}
-	return err == nil && last[0] != '\n'
-}
-
-// shrink keeps the newer half.
-func (h *History) shrink() error {
 	data, err := os.ReadFile(h.path)
-	if err != nil {
-		return fmt.Errorf("shorten history: %w", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write history: %w", err)
 	}
-	half := data[len(data)/2:]
-	if _, rest, ok := bytes.Cut(half, []byte("\n")); ok {
-		half = rest
+	// A crash or a full disk may have cut off the last line of an older version.
+	data = bytes.TrimLeft(fmt.Appendf(bytes.TrimRight(data, "\n"), "\n%s\n", line), "\n")
+	if len(data) > maxHistory {
+		_, data, _ = bytes.Cut(data[len(data)/2:], []byte{'\n'})
 	}
-	if err := atomicfile.Write(h.path, half, 0o600); err != nil {
-		return fmt.Errorf("shorten history: %w", err)
+	if err := atomicfile.Write(h.path, data, 0o600); err != nil {
+		return fmt.Errorf("write history: %w", err)
 	}
 	return nil
 }

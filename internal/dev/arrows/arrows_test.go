@@ -82,7 +82,7 @@ var imports = map[string][]string{
 	"jobwatch/gridengine": {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"jobwatch/plain":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"jobwatch/sched":      {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote"},
-	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
+	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/latest", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote":     {"internal/api", "internal/posixsh"},
 	"jobwatch/detect":     {"internal/api"},
 
