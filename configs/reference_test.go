@@ -22,7 +22,7 @@ const referenceHead = `# The config file, key by key
 [example](../configs/example.toml)), and ` + "`tunctl config check`" + ` reports what is wrong: the line, the column, what was
 expected, and what you may have meant. A key that is not on this page is an error.
 
-A change takes effect as soon as the file is saved, for the next command at the latest. What is up stays up. While the
+A change takes effect within 5 s, for the next command at once. What is up stays up. While the
 file has an error, ` + "`tunctl up`" + ` reports it and starts nothing new. ` + "`TUNCTL_CONFIG`" + ` or ` + "`--config FILE`" + ` selects another
 file; an agent that is running with a different one refuses that.
 

@@ -60,7 +60,7 @@ const labNotebook = `[...jupyterapp.shell.widgets("main")][0]`
 
 // notebookPage is what a page has for its scripts: JupyterLab's, or that of the classic notebook.
 type notebookPage struct {
-	path      string // of a notebook, without its name
+	path      string // of a notebook, without its name; of JupyterLab, in a workspace that has the notebook's
 	connected string // whether the kernel's websocket is open
 	computes  string // whether the kernel has computed something
 	run       string // runs all cells
@@ -82,7 +82,7 @@ var (
 		printed: `Jupyter.notebook.get_cell(0).output_area.outputs.map((o) => o.text).join("")`,
 	}
 	labPage = notebookPage{
-		path:      "lab/tree",
+		path:      "lab/workspaces/NAME/tree",
 		connected: `typeof jupyterapp !== "undefined" && ` + labNotebook + `?.sessionContext?.session?.kernel?.connectionStatus === "connected"`,
 		computes: `(() => {
 			if (window.answer === undefined) {
@@ -129,7 +129,7 @@ func showNotebook(t *testing.T, base *url.URL, token, name string) *tab {
 	t.Helper()
 	b, page := openTab(t), pageOfNotebooks()
 	b.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true})
-	address := base.JoinPath(page.path, name+".ipynb").String() + "?token=" + token
+	address := base.JoinPath(strings.ReplaceAll(page.path, "NAME", name), name+".ipynb").String() + "?token=" + token
 	const connected = "the notebook's kernel is connected"
 	if page == classicPage {
 		b.untilLoaded(address, connected, page.connected)
