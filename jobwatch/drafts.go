@@ -64,6 +64,16 @@ func (b *Drafts) Named(ctx context.Context, s Submission, name string) (Submissi
 	return s, nil
 }
 
+// given is the kind of the host's scheduler, and the options in the submission's script and in its arguments.
+func (b *Drafts) given(ctx context.Context, s Submission) (kind *sched.Kind, inScript, inArgs []sched.Option, err error) {
+	if kind, err = b.host.kind(ctx); err != nil {
+		return kind, nil, nil, err
+	}
+	script, err := b.Script(ctx, s)
+	d := &kind.Directives
+	return kind, d.Options(d.Words(script)), d.Options(s.Args), err
+}
+
 // CommandOf is the command that would submit it, as the user would type it on the host.
 func (b *Drafts) CommandOf(ctx context.Context, s Submission) (string, error) {
 	kind, err := b.host.kind(ctx)
@@ -96,19 +106,11 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 // SharedLog is the log that all jobs of the submission would write to, if its options name one,
 // and how the user gives each job its own.
 func (b *Drafts) SharedLog(ctx context.Context, s Submission) (log, hint string, err error) {
-	kind, err := b.host.kind(ctx)
-	if err != nil {
+	kind, inScript, inArgs, err := b.given(ctx, s)
+	if err != nil || kind.LogOption == "" {
 		return "", "", err
 	}
-	if kind.LogOption == "" {
-		return "", "", nil
-	}
-	script, err := b.Script(ctx, s)
-	if err != nil {
-		return "", "", err
-	}
-	d := &kind.Directives
-	log, _ = sched.LastOption(slices.Concat(d.Options(d.Words(script)), d.Options(s.Args)), kind.LogOption)
+	log, _ = sched.LastOption(slices.Concat(inScript, inArgs), kind.LogOption)
 	if host, file, ok := strings.Cut(log, ":"); ok && kind.LogFolders && !strings.Contains(host, "/") {
 		log = file
 	}
@@ -164,19 +166,13 @@ func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[stri
 	if len(choices) == 0 {
 		return s, nil
 	}
-	kind, err := b.host.kind(ctx)
+	kind, inScript, inArgs, err := b.given(ctx, s)
 	if err != nil {
 		return s, err
 	}
-	script, err := b.Script(ctx, s)
-	if err != nil {
-		return s, err
-	}
-	d := &kind.Directives
-	inScript := d.Options(d.Words(script))
 	set := map[string]string{} // by which choice an option is set
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
-		o, err := optionFor(kind, name, choices[name], slices.Concat(inScript, d.Options(s.Args)))
+		o, err := optionFor(kind, name, choices[name], slices.Concat(inScript, inArgs))
 		if earlier := set[o.Name]; earlier != "" && !strings.HasPrefix(o.Name, "-l ") && choices[earlier] != choices[name] {
 			err = sched.Refusal(fmt.Sprintf("%s=%s is the same option", earlier, choices[earlier]), "give one of them")
 		}
@@ -184,7 +180,8 @@ func (b *Drafts) WithChoices(ctx context.Context, s Submission, choices map[stri
 			return s, api.Errorf(api.CodeUsage, "%s=%s cannot be passed to the scheduler: %w", name, choices[name], err).WithHint("%s", api.HintOf(err))
 		}
 		set[o.Name] = name
-		s.Args = d.With(s.Args, o)
+		s.Args = kind.Directives.With(s.Args, o)
+		inArgs = kind.Directives.Options(s.Args)
 	}
 	return s, nil
 }
@@ -204,20 +201,15 @@ func optionFor(k *sched.Kind, name, value string, given []sched.Option) (sched.O
 
 // ChosenIn are the values that the submission's script and arguments have for what can be chosen.
 func (b *Drafts) ChosenIn(ctx context.Context, s Submission) (map[string]string, error) {
-	kind, err := b.host.kind(ctx)
+	kind, inScript, inArgs, err := b.given(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	script, err := b.Script(ctx, s)
+	asked, err := b.RequestOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := b.RequestOf(ctx, s, script)
-	if err != nil {
-		return nil, err
-	}
-	d := &kind.Directives
-	given := slices.Concat(d.Options(d.Words(script)), d.Options(s.Args))
+	given := slices.Concat(inScript, inArgs)
 	values := map[string]string{}
 	for name, placeFor := range kind.Options {
 		if place, err := placeFor(given); err == nil && !place.Hours && place.ValueIn(given) != "" {
@@ -273,14 +265,14 @@ type Size struct {
 }
 
 // RequestOf reads what a submission asks for from its arguments and its script.
-func (b *Drafts) RequestOf(ctx context.Context, s Submission, script string) (Request, error) {
-	return b.read(ctx, s, script, sched.LastValue)
+func (b *Drafts) RequestOf(ctx context.Context, s Submission) (Request, error) {
+	return b.read(ctx, s, sched.LastValue)
 }
 
 // SizeOf reads the size of a submission from its arguments and its script. Unlike RequestOf
 // it is never too small: of an option that a script repeats, the largest value counts.
-func (b *Drafts) SizeOf(ctx context.Context, s Submission, script string) (Size, error) {
-	d, err := b.read(ctx, s, script, sched.LargestValue)
+func (b *Drafts) SizeOf(ctx context.Context, s Submission) (Size, error) {
+	d, err := b.read(ctx, s, sched.LargestValue)
 	var size Size
 	if d.Time < sched.TooMuch*time.Second {
 		size.Time = d.Time
@@ -292,8 +284,12 @@ func (b *Drafts) SizeOf(ctx context.Context, s Submission, script string) (Size,
 }
 
 // read reads what a submission asks for. counts says which value of a repeated option does.
-func (b *Drafts) read(ctx context.Context, s Submission, script string, counts sched.WhichValue) (r Request, err error) {
+func (b *Drafts) read(ctx context.Context, s Submission, counts sched.WhichValue) (r Request, err error) {
 	scheduler, err := b.host.scheduler(ctx)
+	if err != nil {
+		return r, err
+	}
+	script, err := b.Script(ctx, s)
 	if err != nil {
 		return r, err
 	}

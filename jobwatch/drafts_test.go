@@ -248,7 +248,7 @@ func TestRequestOf(t *testing.T) {
 		"a queue of qsub": {pbsName, "#PBS -q small\n", nil, Request{sched.Demand{Nodes: 1, CPUs: 1}, "", []string{"small"}}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
-		got, err := w.Drafts().RequestOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		got, err := w.Drafts().RequestOf(t.Context(), Submission{Args: tt.args, Content: []byte("#!/bin/sh\n" + tt.script)})
 		got.Most, got.ArraySize = 0, 0 // see TestSizeOf
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
@@ -293,7 +293,7 @@ func TestSizeOf(t *testing.T) {
 		"none":               {noScheduler, "", nil, Size{}},
 	} {
 		w := NewWatcher(nil, Options{Scheduler: tt.scheduler})
-		got, err := w.Drafts().SizeOf(t.Context(), Submission{Args: tt.args}, "#!/bin/sh\n"+tt.script)
+		got, err := w.Drafts().SizeOf(t.Context(), Submission{Args: tt.args, Content: []byte("#!/bin/sh\n" + tt.script)})
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
 		}
@@ -302,7 +302,7 @@ func TestSizeOf(t *testing.T) {
 
 func TestSizeOfAnotherSchedulersLines(t *testing.T) {
 	for _, line := range []string{"#PBS -l nodes=100", "#BSUB -n 6400", "#PBS -l walltime=100:00:00"} {
-		got, err := NewWatcher(nil, Options{Scheduler: slurmName}).Drafts().SizeOf(t.Context(), Submission{}, "#!/bin/sh\n#SBATCH -t 60\n"+line+"\n")
+		got, err := NewWatcher(nil, Options{Scheduler: slurmName}).Drafts().SizeOf(t.Context(), Submission{Content: []byte("#!/bin/sh\n#SBATCH -t 60\n" + line + "\n")})
 		if !api.HasCode(err, api.CodeSubmit) || !strings.Contains(api.HintOf(err), "--ignore-pbs") {
 			t.Errorf("%s: %+v, %v", line, got, err)
 		}

@@ -112,7 +112,7 @@ func (w *Waiters) Has(name string) bool {
 // NodeHours are the node-hours that a job may take, as they count for an assistant. A job of several
 // nodes counts for each of them, also if it does not use them whole, and an array for each of its jobs.
 func (p Plan) NodeHours(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (float64, error) {
-	size, err := p.Size(ctx, jobs, order)
+	size, err := p.source.drafts(jobs).SizeOf(ctx, order)
 	session := p.source.Session.Name
 	switch {
 	case err != nil:

@@ -98,15 +98,6 @@ func (s *Source) order(tag string) jobwatch.Submission {
 	return jobwatch.Submission{Tag: tag, Session: s.Session.Name, Computer: Computer(), Args: s.Session.Args, Workdir: s.Session.Workdir}
 }
 
-// Size is the most that an order of the plan may take.
-func (p Plan) Size(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (jobwatch.Size, error) {
-	script, err := p.source.drafts(jobs).Script(ctx, order)
-	if err != nil {
-		return jobwatch.Size{}, err
-	}
-	return p.source.drafts(jobs).SizeOf(ctx, order, script)
-}
-
 // Submit submits an order of the plan. If the scheduler refuses a job that tunctl wrote, the hint
 // names the user's answers, not only the scheduler's options.
 func (p Plan) Submit(ctx context.Context, jobs *jobwatch.Watcher, order jobwatch.Submission) (api.Job, error) {
@@ -259,7 +250,7 @@ func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.
 	if out.Command, err = s.drafts(jobs).CommandOf(ctx, sub); err != nil {
 		return out, err
 	}
-	request, err := s.drafts(jobs).RequestOf(ctx, sub, out.Script)
+	request, err := s.drafts(jobs).RequestOf(ctx, sub)
 	if err != nil {
 		return out, err
 	}
