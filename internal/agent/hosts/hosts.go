@@ -61,7 +61,7 @@ type Hosts struct {
 	log      *slog.Logger
 	envs     envs
 	watchers watchers
-	quotas   sync.Map // a knownQuota by the name of its host
+	quotas   sync.Map // the last api.QuotaResponse of a host, by its name
 	learned  sync.Map // what compute nodes have shown about the host before them, a *node.Learned by its *tunnel.Host
 	relays   *relays
 }
@@ -102,7 +102,10 @@ func (h *Hosts) Start(ctx context.Context, work *sync.WaitGroup) {
 }
 
 // Reload compares the settings of the hosts with the config and the ssh config.
-func (h *Hosts) Reload() { h.Pool.Reload(h.settings.SSHConfig()) }
+func (h *Hosts) Reload() {
+	h.quotas.Clear() // the site may have other commands
+	h.Pool.Reload(h.settings.SSHConfig())
+}
 
 // Login connects a host for a user, who answers its questions through the client.
 func (h *Hosts) Login(ctx context.Context, host, client string) (api.Host, error) {

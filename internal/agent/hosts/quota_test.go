@@ -14,7 +14,7 @@ import (
 func TestAKnownQuotaAsksNothingOfAHost(t *testing.T) {
 	h := hostsAt(t, "")
 	known := api.QuotaResponse{Site: "narval", At: time.Now().Add(-59 * time.Minute), Reports: []api.CommandReport{{Command: "quota -s"}}}
-	h.setQuota("narval", known)
+	h.quotas.Store("narval", known)
 	if got, err := h.Quota(t.Context(), api.QuotaRequest{Host: "narval"}); err != nil || !got.At.Equal(known.At) {
 		t.Errorf("within the hour: %+v, %v", got, err)
 	}
@@ -22,7 +22,7 @@ func TestAKnownQuotaAsksNothingOfAHost(t *testing.T) {
 		t.Error("a refresh was answered without a connection")
 	}
 	known.At = time.Now().Add(-61 * time.Minute)
-	h.setQuota("narval", known)
+	h.quotas.Store("narval", known)
 	if _, err := h.Quota(t.Context(), api.QuotaRequest{Host: "narval"}); err == nil {
 		t.Error("what is older than an hour was repeated")
 	}
@@ -37,19 +37,17 @@ func TestQuotasAreAskedAgainWhenTheSiteHasChanged(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.settings.Reload(); err != nil {
-			t.Fatal(err)
+		if changed, err := h.settings.Reload(); err != nil || !changed {
+			t.Fatal(changed, err)
 		}
+		h.Reload()
 	}
 	fromCache := func() bool {
 		_, err := h.Quota(t.Context(), api.QuotaRequest{Host: "narval"})
 		return err == nil // there is no connection to ask the host
 	}
 	site("")
-	if h.quotaCommands("narval") == "" {
-		t.Fatal("the site is not known")
-	}
-	h.setQuota("narval", api.QuotaResponse{Site: "mine", At: time.Now()})
+	h.quotas.Store("narval", api.QuotaResponse{Site: "mine", At: time.Now()})
 	if !fromCache() {
 		t.Error("asked again within the hour")
 	}

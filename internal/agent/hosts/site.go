@@ -70,39 +70,12 @@ func (h *Hosts) KnownScheduler(host string) string {
 	return ""
 }
 
-// knownQuota is what the quota commands of a site printed last. The user who changes the site
-// wants to see the effect.
-type knownQuota struct {
-	commands string
-	response api.QuotaResponse
-}
-
-// quotaCommands is what the host's site says about quotas now. It is the same as long as the
-// site is not known.
-func (h *Hosts) quotaCommands(host string) string {
-	site, err := h.settings.Sites().ForHost(h.settings.Config().Host(host), h.KnownScheduler(host))
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%q %+v", site.Balance, site.Readers)
-}
-
-// knownQuota is what is known about a host, if it is newer than Limits.Quota.
-func (h *Hosts) knownQuota(host string) (api.QuotaResponse, bool) {
-	last, _ := h.quotas.Load(host)
-	known, ok := last.(knownQuota)
-	return known.response, ok && known.commands == h.quotaCommands(host) && time.Since(known.response.At) < h.opt.Quota
-}
-
-func (h *Hosts) setQuota(host string, r api.QuotaResponse) {
-	h.quotas.Store(host, knownQuota{h.quotaCommands(host), r})
-}
-
 // Quota runs the quota commands of the host's site, at most once an hour unless a
 // user wants it now: they may be slow, and the numbers change slowly.
 func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaResponse, error) {
-	if known, ok := h.knownQuota(req.Host); ok && !req.Refresh {
-		return known, nil
+	known, _ := h.quotas.Load(req.Host)
+	if last, ok := known.(api.QuotaResponse); ok && !req.Refresh && time.Since(last.At) < h.opt.Quota {
+		return last, nil
 	}
 	if err := h.AllowedAndConnected(ctx, req.Host); err != nil {
 		return api.QuotaResponse{}, err
@@ -111,7 +84,7 @@ func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaRespo
 	if err != nil {
 		return api.QuotaResponse{}, err
 	}
-	h.setQuota(req.Host, now)
+	h.quotas.Store(req.Host, now)
 	h.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
 	return now, nil
 }
