@@ -106,25 +106,13 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 
 // listed is Jobs, and when they were asked for.
 func (w *Watcher) listed(ctx context.Context) (jobs []api.Job, asked time.Time, err error) {
-	if !w.poll.fresh() {
+	if !w.poll.fresh(allJobs) {
 		if err := w.poll.query(ctx, allJobs); err != nil { // callers during a query share its answer
 			return nil, time.Time{}, err
 		}
 	}
 	jobs, asked = w.poll.lastJobs()
 	return jobs, asked, nil
-}
-
-// JobsAtOnce is Jobs for the user who has cancelled a job, and does not wait until the scheduler may
-// be asked again: the jobs are then those of the last answer, with that one as completing, and at is
-// when the answer was requested.
-func (w *Watcher) JobsAtOnce(ctx context.Context) (jobs []api.Job, at time.Time, err error) {
-	if w.poll.beforeCancel() {
-		jobs, at = w.poll.lastJobs()
-		return jobs, at, nil
-	}
-	jobs, err = w.Jobs(ctx)
-	return jobs, time.Time{}, err
 }
 
 // CompareJobs orders jobs for people: those that run, those that wait and those that are over, each

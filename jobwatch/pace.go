@@ -47,27 +47,12 @@ func (p *poll) anyActiveLocked() bool {
 	return false
 }
 
-// fresh reports whether the last list is good enough.
-func (p *poll) fresh() bool {
+// fresh reports whether the last list is good enough. For the watched jobs it is not if something has
+// happened since.
+func (p *poll) fresh(jobs scope) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.stale && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
-}
-
-// beforeCancel reports whether the next list would have to wait, and we have only cancelled jobs
-// since the last one.
-func (p *poll) beforeCancel() (ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.submitted {
-		if !s.at.Before(p.jobsAt) {
-			return false
-		}
-	}
-	for _, cancelled := range p.cancelled {
-		ok = ok || cancelled.After(p.jobsAt)
-	}
-	return ok && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
+	return !p.stale && (jobs == allJobs || !p.soon) && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
 }
 
 // waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A

@@ -129,7 +129,7 @@ func (p *poll) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	defer p.host.turn.Unlock()
-	if p.fresh() {
+	if p.fresh(jobs) {
 		p.scheduleNext()
 		return nil
 	}
@@ -336,7 +336,7 @@ func (p *poll) recordCancelled(id string) {
 	maps.DeleteFunc(p.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
 	p.cancelled[id] = time.Now()
 	p.mu.Unlock()
-	p.changed()
+	p.querySoon() // until then, the last list counts with the job as completing
 }
 
 // cancelledFor is how long a cancelled job is remembered. PBS reports it as running for up

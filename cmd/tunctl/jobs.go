@@ -43,9 +43,6 @@ func listJobs(ctx context.Context, inv *invocation) error {
 		inv.Draw("asking the scheduler…")
 		defer inv.Draw("")
 		answer, err := inv.client.Jobs(ctx, host, inv.Bool("all"))
-		if !answer.At.IsZero() {
-			inv.Say("%s as it was %s ago: its scheduler is not asked again so soon", host, api.DurationText(time.Since(answer.At)))
-		}
 		return answer.Jobs, err
 	})
 	switch {

@@ -283,8 +283,6 @@ type CommandReport struct {
 // JobsResponse lists the user's jobs on a host.
 type JobsResponse struct {
 	Jobs []Job `json:"jobs"`
-	// At is when the list was requested, if the scheduler could not be asked again yet.
-	At time.Time `json:"at,omitzero"`
 }
 
 // SchedulerResponse names the scheduler of a host, as in the config: "slurm", "none".

@@ -29,7 +29,7 @@ func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResp
 	if err != nil {
 		return api.JobsResponse{}, err
 	}
-	list, at, err := jobs.JobsAtOnce(ctx)
+	list, err := jobs.Jobs(ctx)
 	if err == nil && ended {
 		var over []api.Job
 		over, err = jobs.Recent(ctx)
@@ -40,7 +40,7 @@ func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResp
 		list = append(list, over...)
 	}
 	slices.SortStableFunc(list, jobwatch.CompareJobs)
-	return api.JobsResponse{Jobs: append([]api.Job{}, list...), At: at}, SchedulerError(host, err)
+	return api.JobsResponse{Jobs: append([]api.Job{}, list...)}, SchedulerError(host, err)
 }
 
 // LastJobs are the jobs that a host's scheduler reported last. It queries no scheduler and makes
