@@ -1,6 +1,7 @@
 """The connector: it joins its standard input and output to the socket of a relay that runs
 on this node and has lost its client. It is sent to python3 as the relay is, after relay/where.py.
 """
+import contextlib
 import json
 import os
 import socket
@@ -10,15 +11,10 @@ import threading
 
 
 def copy(source, sink):
-    try:
-        while True:
-            data = os.read(source, 64 << 10)
-            if not data:
-                break
+    with contextlib.suppress(OSError):
+        for data in iter(lambda: os.read(source, 64 << 10), b""):
             while data:
                 data = data[os.write(sink, data):]
-    except OSError:
-        pass
     os._exit(0)  # one way alone is of no use
 
 
@@ -29,9 +25,7 @@ def connect(name):
         relay.connect("\0" + name)
     except OSError:
         return None
-    # The relay may have ended, and the name may be another user's now.
-    uid = struct.unpack("3i", relay.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
-    return relay if uid == os.getuid() else None
+    return relay if peer(relay) == os.getuid() else None  # it may have ended, and the name be another user's
 
 
 def main():

@@ -471,7 +471,7 @@ func TestAnotherUserCannotResume(t *testing.T) {
 	shell := run(t, c.Conn, "echo $$; cat")
 	started(t, shell)
 	// Its own connector would not even ask.
-	in, err := send(newShellAs(t, 65534), strings.Replace(connector, "uid == os.getuid()", "True", 1), "mark", comeback{Mark: "mark", Ticket: c.ticket})
+	in, err := send(newShellAs(t, 65534), strings.Replace(connector, "peer(relay) == os.getuid()", "True", 1), "mark", comeback{Mark: "mark", Ticket: c.ticket})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ class Channel:
         self.credit = WINDOW_SIZE  # how many bytes the client accepts
         self.sources = {}  # file descriptors that are read: the kind of frame
         self.sink = -1  # the file descriptor that is written to
-        self.queue = collections.deque()  # for the sink
+        self.queue = Buffer()  # for the sink
         self.consumed = 0  # bytes that the client may send again
         self.got_eof = False
 
@@ -22,12 +22,12 @@ class Channel:
     def send(self, kind, payload=b""):
         self.relay.send(self.number, kind, payload)
 
+    def files(self):
+        return set(self.sources) | {self.sink} - {-1}
+
     def watch(self):
         """Watches what can make progress, and only that."""
-        fds = set(self.sources)
-        if self.sink >= 0:
-            fds.add(self.sink)
-        for fd in fds:
+        for fd in self.files():
             events = READ if fd in self.sources and self.wants() > 0 else 0
             if fd == self.sink and self.queue:
                 events |= WRITE
@@ -78,24 +78,21 @@ class Channel:
             self.consume(len(data))  # nobody reads it
             return
         self.queue.append(data)
-        if len(self.queue) == 1:
+        if len(self.queue) == len(data):
             self.flush()
 
     def flush(self):
         queue = self.queue
         while queue:
             try:
-                n = os.write(self.sink, queue[0])
+                to = queue.write(self.sink, queue.begin)
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
                 self.sink_lost()
                 return
-            self.consume(n)
-            if n < len(queue[0]):
-                queue[0] = memoryview(queue[0])[n:]
-            else:
-                queue.popleft()
+            self.consume(to - queue.begin)
+            queue.drop(to)
         self.watch()
         if self.got_eof and not queue:
             self.end_sink()
@@ -113,8 +110,8 @@ class Channel:
 
     def sink_lost(self):
         """Drops what nobody will read."""
-        self.consume(sum(len(data) for data in self.queue))
-        self.queue.clear()
+        self.consume(len(self.queue))
+        self.queue.drop(self.queue.end)
         self.watch()
         self.end_sink()
 
@@ -123,30 +120,14 @@ class Channel:
         self.sources.pop(fd, None)
         if fd == self.sink:
             self.sink = -1
-        try:
+        with contextlib.suppress(OSError):
             os.close(fd)
-        except OSError:
-            pass
 
     def close_all(self):
-        for fd in set(self.sources) | ({self.sink} if self.sink >= 0 else set()):
+        for fd in self.files():
             self.close(fd)
-        self.queue.clear()
+        self.queue.drop(self.queue.end)
 
     def drop(self):
         self.close_all()
         self.relay.channels.pop(self.number, None)
-
-    # What only programs have.
-
-    def tied(self, found):
-        return ()
-
-    def resize(self, payload):
-        pass
-
-    def signal(self, name):
-        pass
-
-    def stop_reading(self):
-        pass

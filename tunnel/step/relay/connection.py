@@ -6,7 +6,7 @@ class Connection(Channel):
 
     def __init__(self, relay, number, request):
         Channel.__init__(self, relay, number)
-        self.socket = None
+        self.socket = None  # until it is connected
         self.lookup = -1  # where the addresses of a name come from
         self.error = "no address"
         self.done = self.eof_sent = False  # the other side sends no more; the client knows
@@ -27,26 +27,16 @@ class Connection(Channel):
 
     def resolve(self, host, port):
         """Looks a name up in a process of its own, since that waits."""
-        result, answer = os.pipe()
+        self.lookup, answer = os.pipe()
         try:
-            pid = os.fork()
-        except OSError:
-            os.close(result)
+            fork((2, answer), look_up, host, port, answer)
+        finally:
             os.close(answer)
-            raise
-        if not pid:
-            look_up(host, port, answer)
-        os.close(answer)
-        os.set_blocking(result, False)
         self.answer = b""
-        self.lookup = result
-        self.relay.watch(result, READ, self.resolved)
+        self.relay.watch(self.lookup, READ, self.resolved)
 
     def resolved(self, fd, _):
-        try:
-            data = os.read(fd, READ_SIZE)
-        except (BlockingIOError, InterruptedError):
-            return
+        data = os.read(fd, READ_SIZE)
         self.answer += data
         if data:
             return
@@ -70,17 +60,12 @@ class Connection(Channel):
                 self.socket = socket.socket(family)
                 self.socket.setblocking(False)
                 code = self.socket.connect_ex(address)
+                if code in (0, errno.EINPROGRESS):
+                    self.relay.watch(self.socket.fileno(), WRITE, self.progressed)
+                    return
+                self.error = os.strerror(code)
             except (OSError, ValueError) as err:
                 self.error = words(err)
-                self.close_socket()
-                continue
-            if code == 0:
-                self.connected()
-                return
-            if code == errno.EINPROGRESS:
-                self.relay.watch(self.socket.fileno(), WRITE, self.progressed)
-                return
-            self.error = os.strerror(code)
             self.close_socket()
         self.refuse(self.error)
 
@@ -173,7 +158,7 @@ class Connection(Channel):
         self.relay.connecting.discard(self)
         if self.socket.family != socket.AF_UNIX:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sink = self.socket.fileno()
+        self.sink, self.socket = self.socket.detach(), None
         self.sources = {self.sink: DATA}
         if self.queue:
             self.relay.await_answer()
@@ -193,15 +178,11 @@ class Connection(Channel):
         self.relay.connecting.discard(self)
         if self.lookup >= 0:
             self.close(self.lookup)
-        self.close_server()
+        self.close_socket()
         self.spool.close()
-        Channel.close_all(self)
+        self.close_server()
 
-    def close_server(self):
-        if self.socket:
-            self.sources.clear()
-            self.sink = -1
-            self.close_socket()
+    close_server = Channel.close_all
 
     def read_eof(self, fd):
         self.done = True
@@ -223,10 +204,8 @@ class Connection(Channel):
     sink_lost = lost
 
     def end_sink(self):
-        try:
-            self.socket.shutdown(socket.SHUT_WR)
-        except (OSError, AttributeError):
-            pass  # it is not connected
+        with contextlib.suppress(OSError), socket.fromfd(self.sink, socket.AF_INET, socket.SOCK_STREAM) as s:
+            s.shutdown(socket.SHUT_WR)  # whatever family it is of
         self.watch()
         self.finish()
 
@@ -250,22 +229,11 @@ def literal(host, port):
 
 
 def look_up(host, port, answer):
-    """Writes the addresses of a host, and exits. It holds nothing of the relay's."""
+    """Writes the addresses of a host."""
+    default_signals()
+    signal.alarm(CONNECT_TIMEOUT)
     try:
-        signal.set_wakeup_fd(-1)
-        for s in ("HUP", "INT", "TERM"):
-            signal.signal(getattr(signal, "SIG" + s), signal.SIG_DFL)
-        signal.alarm(CONNECT_TIMEOUT)
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) not in (2, answer):
-                try:
-                    os.close(int(name))
-                except OSError:
-                    pass
-        try:
-            found = [(int(a[0]), a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
-        except (OSError, ValueError) as err:
-            found = words(err)
-        os.write(answer, json.dumps(found).encode())
-    finally:
-        os._exit(0)
+        found = [(int(a[0]), a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
+    except (OSError, ValueError) as err:
+        found = words(err)
+    os.write(answer, json.dumps(found).encode())

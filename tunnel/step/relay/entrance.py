@@ -67,14 +67,7 @@ class Entrance:
         self.attempt = proof["attempt"]
         client, self.client = self.client, None
         self.relay.watch(client.fileno(), 0, None)
-        if proof.get("new"):
-            self.relay.take_over(client.detach())
-        else:
-            self.relay.come_back(client.detach())
-
-    def expire(self, now):
-        if self.client and now >= self.deadline:
-            self.dismiss()
+        self.relay.come_back(client.detach(), proof.get("new"))
 
     def close(self):
         """No client can come back any more, not even while something in the background runs on."""
@@ -97,8 +90,3 @@ def tell(fd, answer):
         return True
     except OSError:
         return False
-
-
-def peer(client):
-    """The user at the other end of a socket."""
-    return struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]

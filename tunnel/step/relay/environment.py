@@ -36,18 +36,16 @@ class Environment:
     def search(self):
         own = Process(os.getpid())
         everyone = processes() if self.port or self.job else []
-        ours = descendants(everyone) + [own]
-        others = [p for p in everyone if p not in ours]
-        for p in listeners(self.port, others):
+        ours = {p.pid for p in descendants(everyone) + [own]}
+        others = [p for p in everyone if p.pid not in ours]
+        candidates = [("server", p) for p in listeners(self.port, others)] + [("job", p) for p in others if self.job]
+        for source, p in candidates:
             env = p.environ()
             # The paths in a container's environment are not this node's.
-            if env and not any(name in env for name in CONTAINERS):
-                return "server", p, env
-        if self.job:
-            for p in others:
-                env = p.environ()
-                if env and belongs(env, self.job) and not any(name in env for name in CONTAINERS) and not relay(p):
-                    return "job", p, env
+            if not env or any(name in env for name in CONTAINERS):
+                continue
+            if source == "server" or belongs(env, self.job) and not relay(p):
+                return source, p, env
         env = {k: v for k, v in os.environb.items() if not named(k, STEP, STEP_PREFIXES)}
         return "step", own, env
 
@@ -80,11 +78,7 @@ def named(name, names, prefixes):
 
 def relay(process):
     """Whether a process is a relay, perhaps of another session."""
-    try:
-        with open("/proc/%d/cmdline" % process.pid, "rb") as f:
-            return b"tunctl-relay" in f.read().split(b"\0")
-    except OSError:
-        return False
+    return b"tunctl-relay" in proc("%d/cmdline" % process.pid).split(b"\0")
 
 
 def listeners(port, candidates):
@@ -92,15 +86,10 @@ def listeners(port, candidates):
     if not port:
         return
     sockets = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(table) as f:
-                rows = [line.split() for line in f]
-        except OSError:
-            continue
-        for row in rows[1:]:
-            if len(row) > 9 and row[3] == "0A" and row[1].rpartition(":")[2] == "%04X" % port and row[7] == str(os.getuid()):
-                sockets.add("socket:[%s]" % row[9])
+    for line in (proc("net/tcp") + proc("net/tcp6")).decode().splitlines():
+        row = line.split()
+        if len(row) > 9 and row[3] == "0A" and row[1].rpartition(":")[2] == "%04X" % port and row[7] == str(os.getuid()):
+            sockets.add("socket:[%s]" % row[9])
     if sockets:
         for p in candidates:
             if p.holds(sockets):

@@ -1,6 +1,2 @@
-def main():
-    options = json.loads(sys.stdin.buffer.readline().decode())
-    Relay(options).run(options["mark"])
-
-
-main()
+OPTIONS = json.loads(sys.stdin.buffer.readline().decode())
+Relay(OPTIONS).run(OPTIONS["mark"])

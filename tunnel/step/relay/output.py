@@ -35,9 +35,7 @@ class Writer:
         if self.sink >= 0:
             return
         (orders, self.sink), (answers, out) = os.pipe(), os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            write_output(orders, out)
+        self.pid = fork((2, orders, out), write_output, orders, out)
         os.close(orders)
         os.close(out)
         os.set_blocking(self.sink, False)
@@ -87,20 +85,10 @@ class Writer:
 
 def write_output(orders, answers):
     """The process that writes, until the relay has ended."""
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for s in ("HUP", "INT", "TERM"):
-            signal.signal(getattr(signal, "SIG" + s), signal.SIG_IGN)
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) not in (2, orders, answers):
-                try:
-                    os.close(int(name))
-                except OSError:
-                    pass
-        Output(os.path.expanduser("~/.tunctl/output"), answers).serve(orders)
-    finally:
-        os._exit(0)
+    os.setsid()
+    for s in ("HUP", "INT", "TERM"):
+        signal.signal(getattr(signal, "SIG" + s), signal.SIG_IGN)
+    Output(os.path.expanduser("~/.tunctl/output"), answers).serve(orders)
 
 
 class Output:

@@ -3,52 +3,44 @@ class Process:
 
     def __init__(self, pid):
         self.pid = pid
-        with open("/proc/%d/stat" % pid, "rb") as f:
-            fields = f.read().rpartition(b")")[2].split()
+        fields = proc("%d/stat" % pid).rpartition(b")")[2].split()
         self.state, self.parent, self.session, self.started = fields[0], int(fields[1]), int(fields[3]), int(fields[19])
 
     def alive(self):
         try:
             now = Process(self.pid)
-        except (OSError, IndexError):
+        except IndexError:
             return False
         return now.started == self.started and now.state not in (b"Z", b"X")
 
     def kill(self, number):
         if not self.alive():
             return  # its pid may be another's by now
-        try:
+        with contextlib.suppress(OSError):
             os.kill(self.pid, number)
-        except OSError:
-            pass
-
-    def files(self):
-        folder = "/proc/%d/fd" % self.pid
-        try:
-            for name in os.listdir(folder):
-                try:
-                    yield os.readlink(folder + "/" + name)
-                except OSError:
-                    pass
-        except OSError:
-            pass
 
     def holds(self, names):
-        return any(name in names for name in self.files())
+        """Whether it has one of these files open."""
+        folder = "/proc/%d/fd/" % self.pid
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder):
+                with contextlib.suppress(OSError):
+                    if os.readlink(folder + name) in names:
+                        return True
+        return False
 
     def environ(self):
-        """Its environment when it was started, or None."""
-        try:
-            with open("/proc/%d/environ" % self.pid, "rb") as f:
-                return dict(line.split(b"=", 1) for line in f.read().split(b"\0") if b"=" in line)
-        except OSError:
-            return None
+        """Its environment when it was started, if that can be read."""
+        return dict(line.split(b"=", 1) for line in proc("%d/environ" % self.pid).split(b"\0") if b"=" in line)
 
-    def __eq__(self, other):
-        return self.pid == other.pid and self.started == other.started
 
-    def __hash__(self):
-        return self.pid
+def proc(name):
+    """A file of /proc; empty: it cannot be read."""
+    try:
+        with open("/proc/" + name, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
 
 
 def processes():
@@ -56,11 +48,9 @@ def processes():
     found, uid = [], os.getuid()
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
+            with contextlib.suppress(OSError, IndexError):  # it has ended
                 if os.stat("/proc/" + name).st_uid == uid:
                     found.append(Process(int(name)))
-            except (OSError, IndexError):
-                pass  # it has ended
     return sorted(found, key=lambda p: (p.started, p.pid))
 
 
@@ -70,34 +60,47 @@ def descendants(found):
     while more:
         more = {p.pid for p in found if p.parent in ours} - ours
         ours |= more
-    ours.discard(os.getpid())
-    return [p for p in found if p.pid in ours]
+    return [p for p in found if p.pid in ours and p.pid != os.getpid()]
+
+
+def fork(kept, work, *args):
+    """Has work, which may wait, done by a process of its own that holds only some of the file descriptors."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.set_wakeup_fd(-1)
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) not in kept:
+                with contextlib.suppress(OSError):
+                    os.close(int(name))
+        work(*args)
+    finally:
+        os._exit(0)
+
+
+def default_signals():
+    """Undoes what Python and the relay have changed."""
+    signal.set_wakeup_fd(-1)
+    for s in ("CHLD", "HUP", "INT", "PIPE", "TERM", "XFSZ"):
+        signal.signal(getattr(signal, "SIG" + s), signal.SIG_DFL)
 
 
 def adopt_orphans():
     """Becomes the parent of processes whose parent has ended."""
-    try:
+    with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-    except (ImportError, OSError, AttributeError):
-        pass
 
 
 def inside(job):
     """Whether this process is part of the job."""
     if not job:
         return False
-    if belongs({k.encode(): v.encode() for k, v in os.environ.items() if k in JOB_IDS}, job):
+    if belongs(os.environb, job):
         return True
-    try:
-        with open("/proc/self/cgroup") as f:
-            parts = f.read().replace("\n", "/").split("/")
-    except OSError:
-        return False
+    parts = os.fsdecode(proc("self/cgroup")).replace("\n", "/").split("/")
     return "job_" + job in parts or job in parts
-
-
-JOB_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
 
 
 def belongs(env, job):

@@ -24,10 +24,8 @@ class Program(Channel):
         def pipe():
             pair = os.pipe()
             opened.extend(pair)
-            try:
+            with contextlib.suppress(OSError):
                 fcntl.fcntl(pair[0], 1031, PIPE_SIZE)  # F_SETPIPE_SZ
-            except OSError:
-                pass
             return pair
 
         try:
@@ -42,7 +40,7 @@ class Program(Channel):
                 (i, self.sink), (out, o), (err, e) = pipe(), pipe(), pipe()
                 theirs, self.sources = (i, o, e), {out: DATA, err: STDERR}
                 self.held.update("pipe:[%d]" % os.fstat(fd).st_ino for fd in theirs)
-            for fd in set(self.sources) | {self.sink}:
+            for fd in self.files():
                 os.set_blocking(fd, False)
             self.pid = os.fork()
         except OSError:
@@ -60,10 +58,9 @@ class Program(Channel):
         self.close(fd)
         self.finish()
 
-    def lost(self, fd):
-        # A terminal: the end of its session's first process hangs it up, so that what is
-        # in the background does not keep it open.
-        self.read_eof(fd)
+    # A terminal: the end of its session's first process hangs it up, so that what is in the
+    # background does not keep it open.
+    lost = read_eof
 
     def exited(self, status):
         self.status = status
@@ -98,14 +95,12 @@ class Program(Channel):
 
     def resize(self, payload):
         if self.terminal and self.sink >= 0 and len(payload) == SIZE.size:
-            fcntl.ioctl(self.sink, termios.TIOCSWINSZ, payload_to_size(payload))
+            set_size(self.sink, SIZE.unpack(payload))
 
     def signal(self, name):
         if name in SIGNALS and self.status is None:
-            try:
+            with contextlib.suppress(OSError):
                 os.killpg(self.pid, getattr(signal, "SIG" + name))
-            except OSError:
-                pass
 
     def stop_reading(self):
         for fd in [fd for fd, kind in self.sources.items() if kind == DATA and not self.terminal]:
@@ -113,19 +108,11 @@ class Program(Channel):
         self.finish()
 
 
-def payload_to_size(payload):
-    return struct.pack("HHHH", *SIZE.unpack(payload))
-
-
 def exit_of(status):
     if os.WIFEXITED(status):
         return {"status": os.WEXITSTATUS(status)}
-    try:
-        name = signal.Signals(os.WTERMSIG(status)).name[3:]
-    except ValueError:
-        name = ""
-    if name not in SIGNALS:
-        name = "SIG@openssh.com"  # as sshd does
+    names = [s for s in SIGNALS if getattr(signal, "SIG" + s) == os.WTERMSIG(status)]
+    name = names[0] if names else "SIG@openssh.com"  # as sshd does
     return {"signal": name, "core": os.WCOREDUMP(status)}
 
 
@@ -167,9 +154,7 @@ def execute(path, argv, env, fds, terminal):
         os.setsid()
         if terminal:
             fcntl.ioctl(fds[0], termios.TIOCSCTTY, 0)
-        signal.set_wakeup_fd(-1)
-        for s in ("CHLD", "HUP", "INT", "PIPE", "TERM", "XFSZ"):
-            signal.signal(getattr(signal, "SIG" + s), signal.SIG_DFL)
+        default_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for to, fd in enumerate(fds):
             os.dup2(fd, to)

@@ -17,6 +17,7 @@ if sys.version_info < (3, 6):
 
 import binascii
 import collections
+import contextlib
 import errno
 import fcntl
 import functools

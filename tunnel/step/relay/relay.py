@@ -3,6 +3,20 @@ ANSWER_TIME = 0.02  # seconds in which most servers answer a request
 KILL_AFTER = 2  # seconds from the hangup
 AWAY_AFTER = 20  # seconds without a word of the client, which sends a ping every 15
 
+# What is done with a frame for a channel of a class.
+FRAMES = {
+    DATA: (Channel, lambda c, payload: c.write(payload)),
+    EOF: (Channel, lambda c, _: c.write_eof()),
+    WINDOW: (Channel, lambda c, payload: c.add_credit(NUMBER.unpack(payload)[0])),
+    CLOSE: (Channel, lambda c, _: c.hang_up()),
+    RESIZE: (Program, lambda c, payload: c.resize(payload)),
+    SIGNAL: (Program, lambda c, payload: c.signal(payload.decode())),
+    EOW: (Program, lambda c, _: c.stop_reading()),
+    CELL: (Kernel, lambda c, payload: c.request(json.loads(payload.decode()))),
+    DONE: (Kernel, lambda c, payload: c.cell_done(payload.decode())),
+    TAKEN: (Kernel, lambda c, payload: c.take(COUNT.unpack(payload)[0])),
+}
+
 
 class Relay:
     """The frames' two ends and the loop."""
@@ -32,6 +46,7 @@ class Relay:
         self.silence = options["silence"]  # how long it lives if it hears nothing
         self.hold = self.silence  # the same while something waits for the client
         self.flush_at = 0.0  # what is sent waits until then for an answer of a server
+        self.due = 0.0  # when the loop goes on, whatever happens
         self.ending = False
         self.all = selectors.DefaultSelector()
         self.few = selectors.DefaultSelector()  # what is watched also if nothing more should be read for the client
@@ -59,7 +74,8 @@ class Relay:
         try:
             while not self.ending:
                 self.flush()
-                ready = (self.few if self.way.busy() else self.all).select(self.timeout())
+                self.due = min(at for at, _ in self.deadlines())
+                ready = (self.few if self.way.busy() else self.all).select(max(0, self.due - time.monotonic()))
                 for fd, events, owner in [(key.fd, events, self.owners.get(key.fd)) for key, events in ready]:
                     # A callback may close a file descriptor, and open another of the same number.
                     if owner and self.owners.get(fd) is owner:
@@ -75,20 +91,24 @@ class Relay:
                  "kernels": [k.about for k in self.kernels]}
         self.send(0, HELLO, json.dumps(hello).encode())
 
-    def timeout(self):
-        if any(k.works() for k in self.kernels):
-            return 0
-        deadlines = [c.deadline for c in self.connecting] + [self.gone_at()]
-        if time.monotonic() < self.flush_at:
-            deadlines.append(self.flush_at)
+    def deadlines(self):
+        """When the loop goes on, and what is done then."""
+        yield self.gone_at(), self.end  # the client is gone, and nothing closed the pipe
         if self.entrance and self.entrance.client:
-            deadlines.append(self.entrance.deadline)
-        if self.way.busy():
-            deadlines.append(self.way.moved + STUCK_AFTER)
-        deadlines += [k.until for k in self.kernels if not k.page]
+            yield self.entrance.deadline, self.entrance.dismiss
+        for c in self.connecting:
+            yield c.deadline, functools.partial(c.refuse, os.strerror(errno.ETIMEDOUT))
+        for k in self.kernels:
+            if k.works():
+                yield 0, k.collect
+            elif not k.page:
+                yield k.until, k.drop
         if self.channels and not self.away():
-            deadlines.append(self.heard + AWAY_AFTER)
-        return max(0, min(deadlines) - time.monotonic())
+            yield self.heard + AWAY_AFTER, None
+        if self.way.busy():
+            yield self.way.moved + STUCK_AFTER, None
+        if time.monotonic() < self.flush_at:
+            yield self.flush_at, None
 
     def gone_at(self):
         """When a client that sends nothing more counts as gone."""
@@ -100,32 +120,24 @@ class Relay:
 
     def needed(self):
         """Whether something waits for the client: a channel, or the end of one."""
-        return self.channels or self.kernels or self.way.acked < self.way.owed
+        return self.channels or self.kernels or self.way.kept.begin < self.way.owed
 
     def expire(self):
-        now = time.monotonic()
-        if now > self.gone_at():
-            self.end()  # the client is gone, and nothing closed the pipe
-        if self.entrance:
-            self.entrance.expire(now)
-        for c in [c for c in self.connecting if now >= c.deadline]:
-            c.refuse(os.strerror(errno.ETIMEDOUT))
         if self.away() != self.was_away:
             self.was_away = not self.was_away
             for c in list(self.channels.values()):
                 c.client_moved()
-        for k in list(self.kernels):
-            if k.works():
-                k.collect()
-            elif not k.page and now > k.until:
-                k.drop()
+        now = time.monotonic()
+        if now >= self.due:
+            for do in [do for at, do in self.deadlines() if do and at <= now]:
+                do()
         if self.kernels or self.told:
             self.tell_kernels()
 
     def has_room(self):
         """Whether more may be kept of what WebSockets carry."""
         def size():
-            return sum(c.spool.size() for c in set(self.channels.values()).union(self.kernels) if isinstance(c, Connection))
+            return sum(len(c.spool) for c in set(self.channels.values()).union(self.kernels) if isinstance(c, Connection))
         if size() >= SPOOL_LIMIT:
             for k in self.kernels:
                 k.make_room()
@@ -158,7 +170,9 @@ class Relay:
         else:
             self.owners.pop(fd, None)
 
-    def receive(self, fd, _):
+    def receive(self, fd, events):
+        if not events & READ:
+            return  # the loop writes
         try:
             data = os.read(fd, FRAME_LIMIT)
         except (BlockingIOError, InterruptedError):
@@ -203,29 +217,26 @@ class Relay:
     def leave(self):
         for fd in {self.way.source, self.way.sink} - {-1}:
             self.watch(fd, 0, None)
-        self.way.close()
+            release(fd)
+        self.way.source = self.way.sink = -1
 
-    def come_back(self, fd):
-        """The client has come back, over a socket."""
-        self.heard = time.monotonic()
+    def come_back(self, fd, new):
+        """The client has come back, over a socket. If it is a new one, it takes over what is kept for pages;
+        everything else was the last one's."""
+        if new:
+            self.depart()
         self.leave()
+        if new:
+            self.ending, self.way, self.told = False, Way(), None
+            self.inbox.clear()
+        self.heard = time.monotonic()
         os.set_blocking(fd, False)
         self.way.open(fd)
         paused = sum(c.credit <= 0 for c in self.channels.values())
         if not tell(fd, {"received": self.way.received, "paused": paused}):
             self.lost()
-
-    def take_over(self, fd):
-        """Another client has come, and takes over what is kept for pages; everything else was the last one's."""
-        self.depart()
-        self.ending = False
-        os.set_blocking(fd, False)
-        self.heard, self.way, self.told = time.monotonic(), Way(fd, fd), None
-        self.inbox.clear()
-        if tell(fd, {"received": 0}):
+        elif new:
             self.send_hello()
-        else:
-            self.lost()
 
     def depart(self):
         """The client ends. What is kept for pages stays, if somebody can come back for it."""
@@ -254,30 +265,8 @@ class Relay:
             self.environment.set_port(NUMBER.unpack(payload)[0])
         elif kind == OPEN and not channel:
             self.open(number, json.loads(payload.decode()))
-        elif not channel:
-            pass  # it was closed meanwhile
-        elif kind == DATA:
-            channel.write(payload)
-        elif kind == EOF:
-            channel.write_eof()
-        elif kind == WINDOW:
-            channel.add_credit(NUMBER.unpack(payload)[0])
-        elif kind == CLOSE:
-            channel.hang_up()
-        elif kind == RESIZE:
-            channel.resize(payload)
-        elif kind == SIGNAL:
-            channel.signal(payload.decode())
-        elif kind == EOW:
-            channel.stop_reading()
-        elif not isinstance(channel, Kernel):
-            pass
-        elif kind == CELL:
-            channel.request(json.loads(payload.decode()))
-        elif kind == DONE:
-            channel.cell_done(payload.decode())
-        elif kind == TAKEN:
-            channel.take(COUNT.unpack(payload)[0])
+        elif kind in FRAMES and isinstance(channel, FRAMES[kind][0]):  # else it was closed meanwhile
+            FRAMES[kind][1](channel, payload)
 
     def open(self, number, request):
         try:
@@ -306,7 +295,7 @@ class Relay:
     def await_answer(self):
         """Has OPENED wait for the server's answer to what was sent with OPEN. Of two small writes in a
         row, srun's TCP connection holds up the second one until the first is acknowledged: 40 ms."""
-        if not self.way.unsent:
+        if not self.way.unsent():
             self.flush_at = time.monotonic() + ANSWER_TIME
 
     def flush(self):
@@ -314,35 +303,20 @@ class Relay:
             return
         if not self.way.write():
             self.lost()
-        source, sink = self.way.source, self.way.sink
-        if sink < 0:
-            return
-        waits = WRITE if self.way.unsent else 0
-        if source == sink:
-            self.watch(sink, READ | waits, self.ready, True)
-        else:
-            self.watch(sink, waits, self.ready, True)
-
-    def ready(self, fd, events):
-        """The way can be read from or written to; the loop writes."""
-        if events & READ:
-            self.receive(fd, events)
+        if self.way.sink >= 0:
+            events = (READ if self.way.sink == self.way.source else 0) | (WRITE if self.way.unsent() else 0)
+            self.watch(self.way.sink, events, self.receive, True)
 
     def reap(self, fd, _):
-        try:
+        with contextlib.suppress(OSError):
             os.read(fd, 512)
-        except OSError:
-            pass
-        while True:
-            try:
+        with contextlib.suppress(OSError):
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            while pid:
+                program = self.programs.pop(pid, None)
+                if program:
+                    program.exited(status)
                 pid, status = os.waitpid(-1, os.WNOHANG)
-            except OSError:
-                return
-            if not pid:
-                return
-            program = self.programs.pop(pid, None)
-            if program:
-                program.exited(status)
 
     def end(self):
         self.ending = True
@@ -359,7 +333,7 @@ class Relay:
         self.way.write()
         self.finish_kernels()
         doomed = self.running()
-        self.way.close()  # whoever waits for the relay's output need not wait longer
+        self.leave()  # whoever waits for the relay's output need not wait longer
         for c in list(self.channels.values()):
             c.close_all()
         for p in doomed:
@@ -388,20 +362,15 @@ class Relay:
         found = [p for p in processes() if p.pid != self.writer.pid]
         if self.chase:
             return set(descendants(found))
-        ends = set(self.programs.values()) | set(self.channels.values())
+        ends = set(self.programs.values()).union(c for c in self.channels.values() if isinstance(c, Program))
         return {p for c in ends for p in c.tied(found)}
 
     def await_background(self):
         """Waits for what was put in the background: Slurm would end it with the first process of the step."""
-        signal.set_wakeup_fd(-1)
-        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(end, signal.SIG_DFL)
-        null = os.open(os.devnull, os.O_RDWR)
+        default_signals()
         for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        try:
+            release(fd)
+        with contextlib.suppress(ChildProcessError):
             while True:
                 os.waitpid(-1, 0)
-        except ChildProcessError:
-            pass
 

@@ -3,20 +3,15 @@ SPOOL_MEMORY = 256 << 10  # of one, before they go to a file
 SPOOL_FILE = 8 << 20  # the size of such a file
 
 
-class Spool:
-    """A part of a stream of bytes, by position: the newest in memory, the rest in files that have no name."""
+class Spool(Buffer):
+    """The newest of it is in memory, the rest in files that have no name."""
 
     def __init__(self):
-        self.begin = self.end = 0
+        Buffer.__init__(self)
         self.files = collections.deque()  # (position, file descriptor)
-        self.tail = bytearray()  # what is in no file
-
-    def size(self):
-        return self.end - self.begin
 
     def append(self, data):
-        self.tail += data
-        self.end += len(data)
+        Buffer.append(self, data)
         if len(self.tail) >= SPOOL_MEMORY:
             self.spill()
 
@@ -45,7 +40,6 @@ class Spool:
                 return os.pread(fd, min(n, end - at), at - position)
 
     def drop(self, to):
-        """Forgets what is before a position."""
         self.begin = max(self.begin, to)
         start = self.end - len(self.tail)
         if self.begin > start:

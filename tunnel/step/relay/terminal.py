@@ -8,9 +8,13 @@ LOCAL = {50: "ISIG", 51: "ICANON", 53: "ECHO", 54: "ECHOE", 55: "ECHOK", 56: "EC
 OUTPUT = {70: "OPOST", 72: "ONLCR", 73: "OCRNL", 74: "ONOCR", 75: "ONLRET"}
 
 
+def set_size(fd, size):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size))
+
+
 def configure(fd, terminal):
     """Sets size and modes of a terminal."""
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", *terminal["size"]))
+    set_size(fd, terminal["size"])
     attributes = termios.tcgetattr(fd)
     for mode, value in terminal["modes"]:
         for index, table in ((0, INPUT), (1, OUTPUT), (3, LOCAL)):
@@ -20,7 +24,5 @@ def configure(fd, terminal):
         if mode in CHARACTERS:
             # 255 turns the character off; Linux writes that as 0.
             attributes[6][getattr(termios, CHARACTERS[mode])] = bytes([value & 255 if value != 255 else 0])
-    try:
+    with contextlib.suppress(termios.error):  # a client may ask for what no terminal has
         termios.tcsetattr(fd, termios.TCSANOW, attributes)
-    except termios.error:
-        pass  # a client may ask for what no terminal has

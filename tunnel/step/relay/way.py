@@ -1,7 +1,32 @@
 OUT_LIMIT = 256 << 10  # beyond this, programs and connections are not read while the client takes something
 KEPT_LIMIT = 32 << 20  # beyond this, they are not read at all
 STUCK_AFTER = 1  # seconds in which a client took nothing
-JOIN_LIMIT = 4 << 10
+
+
+class Buffer:
+    """A part of a stream of bytes, by position."""
+
+    def __init__(self):
+        self.begin = self.end = 0
+        self.tail = bytearray()  # up to the end
+
+    def __len__(self):
+        return self.end - self.begin
+
+    def append(self, data):
+        self.tail += data
+        self.end += len(data)
+
+    def write(self, fd, at):
+        """Writes from a position on what a file descriptor takes; returns up to where."""
+        with memoryview(self.tail) as view:
+            return at + os.write(fd, view[at - self.begin:])
+
+    def drop(self, to):
+        """Forgets what is before a position."""
+        if to > self.begin:
+            del self.tail[:to - self.begin]
+            self.begin = to
 
 
 class Way:
@@ -14,95 +39,55 @@ class Way:
         self.source, self.sink = source, sink  # -1: the way was lost
         self.received = 0
         self.told = 0  # how much of that the client knows of
-        self.unsent, self.unsent_size = collections.deque(), 0
-        self.sent, self.sent_size = collections.deque(), 0  # and not acknowledged
-        self.acked = 0
-        self.reached = 0  # how far it was sent, over this way or another
+        self.kept = Buffer()  # what the client has not acknowledged
+        self.sent = 0  # up to where over this way
+        self.reached = 0  # the same over this way or another
         self.owed = 0  # up to where it ends what was sent on channels that this side closed
         self.moved = time.monotonic()  # when the client took something
 
+    def unsent(self):
+        return self.kept.end - self.sent
+
     def add(self, number, kind, payload):
-        if not self.unsent_size:
+        if not self.unsent():
             self.moved = time.monotonic()
-        append(self.unsent, HEADER.pack(number, kind, len(payload)))
-        append(self.unsent, payload)
-        self.unsent_size += HEADER.size + len(payload)
+        self.kept.append(HEADER.pack(number, kind, len(payload)))
+        self.kept.append(payload)
         if kind == CLOSE:
-            self.owed = self.acked + self.sent_size + self.unsent_size
+            self.owed = self.kept.end
 
     def write(self):
         """Sends what the way takes; false: it was lost."""
-        while self.unsent and self.sink >= 0:
+        while self.unsent() and self.sink >= 0:
             try:
-                n = os.writev(self.sink, list(itertools.islice(self.unsent, 64)))
+                self.sent = self.kept.write(self.sink, self.sent)
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
                 return False
             self.moved = time.monotonic()
-            move(n, self.unsent, self.sent)
-            self.unsent_size -= n
-            self.sent_size += n
-            self.reached = max(self.reached, self.acked + self.sent_size)
+            self.reached = max(self.reached, self.sent)
         return True
 
     def acknowledge(self, total):
         """Forgets what the client has; false: it cannot have that."""
         if total > self.reached:
             return False
-        n = max(0, total - self.acked)  # an old one may come again over the next way
-        sent = min(n, self.sent_size)  # the rest may be under way again: the client has it from another way
-        move(sent, self.sent)
-        move(n - sent, self.unsent)
-        self.acked += n
-        self.sent_size -= sent
-        self.unsent_size -= n - sent
+        self.kept.drop(total)  # an old total may come again over the next way
+        self.sent = max(self.sent, total)  # what is under way again, the client has from another way
         return True
-
-    def close(self):
-        for fd in {self.source, self.sink} - {-1}:
-            release(fd)
-        self.source = self.sink = -1
 
     def open(self, fd):
         """Continues on another way, from the first byte that the client does not have."""
         self.source = self.sink = fd
-        self.unsent.extendleft(reversed(self.sent))
-        self.unsent_size += self.sent_size
-        self.sent.clear()
-        self.sent_size = 0
-        self.told = self.received
+        self.sent, self.told = self.kept.begin, self.received
         self.moved = time.monotonic()
 
     def busy(self):
         """Whether nothing more should be read for the client."""
-        if self.unsent_size + self.sent_size > KEPT_LIMIT:
+        if len(self.kept) > KEPT_LIMIT:
             return True
-        return self.sink >= 0 and self.unsent_size > OUT_LIMIT and time.monotonic() < self.moved + STUCK_AFTER
-
-
-def move(n, source, to=None):
-    """Moves the first n bytes of a queue to the end of another, or drops them."""
-    while n:
-        data = source[0]
-        if n < len(data):
-            source[0] = memoryview(data)[n:]
-            data = memoryview(data)[:n]
-        else:
-            source.popleft()
-        if to is not None:
-            append(to, data)
-        n -= len(data)
-
-
-def append(queue, data):
-    """Appends bytes to a queue. Small ones are joined: each has a price in memory."""
-    if len(data) >= JOIN_LIMIT:
-        queue.append(data)
-    elif queue and type(queue[-1]) is bytearray and len(queue[-1]) < JOIN_LIMIT:
-        queue[-1] += data
-    elif data:
-        queue.append(bytearray(data))
+        return self.sink >= 0 and self.unsent() > OUT_LIMIT and time.monotonic() < self.moved + STUCK_AFTER
 
 
 def release(fd):
