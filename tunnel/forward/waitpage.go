@@ -28,7 +28,10 @@ var (
 	//go:embed waitpage.js
 	waitScript string
 
-	waitTemplate = template.Must(template.New("wait").Parse(waitHTML))
+	waitTemplate = template.Must(template.New("wait").Funcs(template.FuncMap{
+		"redact": api.Redact, "spans": api.Spans, "clauses": api.Clauses, "clock": api.ClockText, "duration": api.DurationText,
+		"lasting": lastingSince,
+	}).Parse(waitHTML))
 
 	// waitPolicy allows the page its own style and script, by their hashes, and
 	// requests to its own address. Nothing else.
@@ -55,8 +58,8 @@ type waitPage struct {
 	Reason Reason
 }
 
-// state changes with what the page says, so that the page can notice a change.
-func (p *waitPage) state() string {
+// State changes with what the page says, so that the page can notice a change.
+func (p *waitPage) State() string {
 	r := p.Reason
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%q\n%v\n%q\n%q\n%d", p.Status, r.Kind, r.Title, r.Text, r.Facts, r.Steps, r.Hint, r.Tray, r.Since.Unix()))
 	return hex.EncodeToString(sum[:6])
@@ -64,26 +67,12 @@ func (p *waitPage) state() string {
 
 // waitData is the data of the page's template.
 type waitData struct {
-	State, Name, Link, Kind, Title, Tray, Since string
-	Lasts                                       *lasting
-	Steps                                       []waitStep
-	Text                                        []api.Span
-	Hint                                        [][]api.Span
-	Output                                      string
-	Facts                                       []Fact
-	Commands                                    bool // the hint is one, or several
-	Continues                                   bool // without the user's help
-	Retry                                       int
-	Style                                       template.CSS
-	Script                                      template.JS
-}
-
-// waitStep is a step as the page shows it.
-type waitStep struct {
-	Class StepState
-	Text  string
-	Took  string
-	Lasts *lasting
+	*waitPage
+	Text, Output string // of the reason
+	Now          time.Time
+	Retry        int
+	Style        template.CSS
+	Script       template.JS
 }
 
 // lasting is a duration that the page counts on.
@@ -99,40 +88,15 @@ func lastingSince(since, now time.Time) *lasting {
 // body renders the page. It contains nothing of the request, so it cannot contain a
 // token.
 func (p *waitPage) body(now time.Time) []byte {
-	r := p.Reason
-	text, output, _ := strings.Cut(api.Redact(r.Text), "\n")
+	text, output, _ := strings.Cut(api.Redact(p.Reason.Text), "\n")
 	data := waitData{
-		State:     p.state(),
-		Name:      p.Name,
-		Link:      p.Link,
-		Kind:      cmp.Or(string(r.Kind), "progress"),
-		Title:     api.Redact(r.Title),
-		Text:      api.Spans(text),
-		Output:    output,
-		Hint:      api.Clauses(api.Redact(r.Hint)),
-		Commands:  strings.HasPrefix(r.Hint, "`"),
-		Tray:      r.Tray,
-		Continues: r.Kind == ReasonProgress,
-		Retry:     waitRetry,
-		Style:     template.CSS(waitStyle), //nolint:gosec // our own file
-		Script:    template.JS(waitScript), //nolint:gosec // our own file
-	}
-	for _, f := range r.Facts {
-		data.Facts = append(data.Facts, Fact{f.Name, api.Redact(f.Value)})
-	}
-	for _, s := range r.Steps {
-		step := waitStep{Class: s.State, Text: api.Redact(s.Text), Lasts: lastingSince(s.Since, now)}
-		if s.Took >= time.Second {
-			step.Took = api.DurationText(s.Took)
-		}
-		data.Steps = append(data.Steps, step)
-	}
-	if !r.Since.IsZero() && r.Steps == nil { // else the current step tells
-		data.Since, data.Lasts = api.ClockText(r.Since, now), lastingSince(r.Since, now)
+		waitPage: p, Text: text, Output: output, Now: now, Retry: waitRetry,
+		Style:  template.CSS(waitStyle), //nolint:gosec // our own file
+		Script: template.JS(waitScript), //nolint:gosec // our own file
 	}
 	var b bytes.Buffer
 	if err := waitTemplate.Execute(&b, data); err != nil {
-		return []byte(template.HTMLEscapeString(data.Title))
+		return []byte(template.HTMLEscapeString(api.Redact(p.Reason.Title)))
 	}
 	return b.Bytes()
 }
@@ -144,7 +108,7 @@ func (p *waitPage) write(w io.Writer, req *http.Request, now time.Time) error {
 		"Content-Security-Policy": {waitPolicy},
 		"Retry-After":             {strconv.Itoa(waitRetry)},
 		"Referrer-Policy":         {"no-referrer"},
-		waitHeader:                {p.state()},
+		waitHeader:                {p.State()},
 	})
 }
 
