@@ -48,7 +48,7 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 	stop := context.AfterFunc(ctx, func() { reset(conn) })
 	defer stop()
 
-	if !f.shared {
+	if !f.o.Shared {
 		if err := peer.CheckConn(conn); err != nil {
 			f.counters.refused.Add(1)
 			f.log.Warn("refused a client", "peer", conn.RemoteAddr().String(), "err", err)
@@ -57,7 +57,7 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		}
 	}
 	c := &clientConn{Forward: f, conn: conn, checked: true}
-	if f.kind == api.ForwardDynamic {
+	if f.o.Kind == api.ForwardDynamic {
 		address, err := socksRequest(conn)
 		if err != nil {
 			f.log.Debug("no SOCKS5 request", "err", err)
@@ -69,7 +69,7 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 	}
 	c.preread = startPreread(c.conn)
 	target, err := c.connect(ctx)
-	if err == nil && f.kind == api.ForwardDynamic {
+	if err == nil && f.o.Kind == api.ForwardDynamic {
 		err = socksReply(c.conn, nil)
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *clientConn) checkRequests() {
 
 // connect connects to the target, and waits while there is none.
 func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
-	hold, cancel := context.WithTimeoutCause(ctx, c.holdFor, api.ErrDown)
+	hold, cancel := context.WithTimeoutCause(ctx, c.o.HoldFor, api.ErrDown)
 	defer cancel()
 	page, cancelPage := context.WithTimeoutCause(hold, pageHoldFor, api.ErrDown)
 	defer cancelPage()
@@ -152,7 +152,7 @@ func (c *clientConn) waitForTarget(hold, page context.Context, state *targetStat
 		if isNavigation(request) {
 			end = page
 		}
-		c.waiting(end == page && !poll)
+		c.o.Waiting(end == page && !poll)
 		if poll {
 			return api.ErrDown
 		}
@@ -262,7 +262,7 @@ func (c *clientConn) reject(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, errClientGone), errors.Is(err, errUnchecked), errors.Is(err, context.Canceled):
 		reset(c.conn)
-	case c.kind == api.ForwardDynamic:
+	case c.o.Kind == api.ForwardDynamic:
 		_ = socksReply(c.conn, err)
 	case !c.sendWaitPage(ctx, err):
 		reset(c.conn)

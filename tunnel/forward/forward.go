@@ -143,15 +143,10 @@ type ListenOptions struct {
 // Forward is a local listener whose connections go to a target through a host.
 // It keeps its port while the target comes and goes.
 type Forward struct {
-	name    string
-	kind    api.ForwardKind
-	holdFor time.Duration
-	waiting func(person bool)
-	board   func() string
-	log     *slog.Logger
-	local   *localListener
-	shared  bool
-	hosts   allowedHosts
+	o     ListenOptions // without zero values, but for Dashboard
+	log   *slog.Logger
+	local *localListener
+	hosts allowedHosts
 
 	counters counters
 	buffers  buffers
@@ -198,19 +193,14 @@ func Listen(o ListenOptions) (*Forward, error) {
 }
 
 func newForward(o ListenOptions, local *localListener) *Forward {
-	f := &Forward{
-		name:    o.Name,
-		board:   o.Dashboard,
-		kind:    cmp.Or(o.Kind, api.ForwardLocal),
-		holdFor: cmp.Or(o.HoldFor, 30*time.Second),
-		waiting: o.Waiting,
-		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
-		local:   local,
-		shared:  o.Shared || local.onNetwork(),
-		hosts:   allowedHosts{listed: o.Hosts, network: local.onNetwork(), ports: o.Ports},
+	o.Kind, o.HoldFor = cmp.Or(o.Kind, api.ForwardLocal), cmp.Or(o.HoldFor, 30*time.Second)
+	o.Shared = o.Shared || local.onNetwork()
+	if o.Waiting == nil {
+		o.Waiting = func(bool) {}
 	}
-	if f.waiting == nil {
-		f.waiting = func(bool) {}
+	f := &Forward{
+		o: o, local: local, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("forward", o.Name),
+		hosts: allowedHosts{listed: o.Hosts, network: local.onNetwork(), ports: o.Ports},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.setState(nil, Reason{Title: "Starting " + cmp.Or(o.Name, "the forward"), Transient: true})
@@ -286,7 +276,7 @@ func (f *Forward) Withdraw(r Reason) { f.setState(nil, r) }
 func (f *Forward) setState(t *Target, r Reason) {
 	next := &targetState{target: t, reason: r}
 	next.ctx, next.cancel = context.WithCancel(f.ctx)
-	if t != nil && t.HTTP && !t.Limited && f.kind == api.ForwardLocal {
+	if t != nil && t.HTTP && !t.Limited && f.o.Kind == api.ForwardLocal {
 		dial := func(ctx context.Context) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) }
 		next.warm = newWarmPool(next.ctx, dial, f.conns.Go)
 	}
@@ -314,8 +304,8 @@ func (f *Forward) current() *targetState {
 
 // Status reports where the forward listens, its target, and what it has relayed.
 func (f *Forward) Status() api.Forward {
-	s := api.Forward{Kind: f.kind, Listen: f.local.String(), Note: f.local.note, Shared: f.shared}
-	if t := f.current().target; t != nil && f.kind != api.ForwardDynamic {
+	s := api.Forward{Kind: f.o.Kind, Listen: f.local.String(), Note: f.local.note, Shared: f.o.Shared}
+	if t := f.current().target; t != nil && f.o.Kind != api.ForwardDynamic {
 		s.Target = t.Address
 	}
 	f.counters.fill(&s)

@@ -178,9 +178,9 @@ func (c *clientConn) mayReadPage(host string) bool {
 // not speak HTTP.
 func (c *clientConn) waitPageFor(err error) *waitPage {
 	state := c.current()
-	page := &waitPage{Status: http.StatusServiceUnavailable, Name: c.name, Reason: state.reason}
-	if c.board != nil {
-		page.Link = c.board()
+	page := &waitPage{Status: http.StatusServiceUnavailable, Name: c.o.Name, Reason: state.reason}
+	if c.o.Dashboard != nil {
+		page.Link = c.o.Dashboard()
 	}
 	switch {
 	case errors.Is(err, errNoTarget), errors.Is(err, api.ErrDown) && state.target == nil:
@@ -191,12 +191,12 @@ func (c *clientConn) waitPageFor(err error) *waitPage {
 	default:
 		page.Status = http.StatusBadGateway
 		page.Reason = Reason{
-			Title: cmp.Or(c.name, "The server") + " does not respond",
+			Title: cmp.Or(c.o.Name, "The server") + " does not respond",
 			Text:  "The server may still be starting, or busy. If this stays, its log says more.\n" + err.Error(),
 		}
-		if c.name != "" {
-			page.Reason.Hint = "`tunctl logs " + c.name + "`"
-			page.Reason.Tray = c.name + " ▸ " + api.MenuLog
+		if c.o.Name != "" {
+			page.Reason.Hint = "`tunctl logs " + c.o.Name + "`"
+			page.Reason.Tray = c.o.Name + " ▸ " + api.MenuLog
 		}
 	}
 	return page

@@ -264,10 +264,17 @@ func (j *jobAccess) tell(kind noticeKind, text string) {
 }
 
 func (j *jobAccess) close() {
-	if j.steps != nil {
-		j.steps.relay.close()
+	for _, r := range j.relays() {
+		r.close()
 	}
-	j.onHop.close()
+}
+
+// relays are those that there may be on the node.
+func (j *jobAccess) relays() []*sharedRelay {
+	if j.steps == nil {
+		return []*sharedRelay{j.onHop}
+	}
+	return []*sharedRelay{j.steps.relay, j.onHop}
 }
 
 // DialInside connects to an address as the node sees it, by the relay inside the job: the

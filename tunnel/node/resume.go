@@ -200,28 +200,21 @@ func (r *sharedRelay) lastHeld() api.Held {
 }
 
 // Cells are those of notebooks on this node whose page is gone.
-func (n *Node) Cells() api.Cells {
-	cells := n.job.onHop.cells()
-	if n.job.steps != nil {
-		cells = cells.Merge(n.job.steps.relay.cells())
-	}
-	return cells
-}
-
-func (r *sharedRelay) cells() (cells api.Cells) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.running != nil {
-		cells = r.running.Cells()
+func (n *Node) Cells() (cells api.Cells) {
+	for _, r := range n.job.relays() {
+		r.mu.Lock()
+		if r.running != nil {
+			cells = cells.Merge(r.running.Cells())
+		}
+		r.mu.Unlock()
 	}
 	return cells
 }
 
 // Held is what the last lost connection meant for what runs inside the job on this node.
-func (n *Node) Held() api.Held {
-	h := n.job.onHop.lastHeld()
-	if n.job.steps != nil {
-		h = h.Merge(n.job.steps.relay.lastHeld())
+func (n *Node) Held() (h api.Held) {
+	for _, r := range n.job.relays() {
+		h = h.Merge(r.lastHeld())
 	}
 	return h
 }
