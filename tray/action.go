@@ -113,12 +113,12 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 		}
 	case verbTrouble:
 		if s, found := c.view.Status.Session(name); found {
-			return c.showPage(troublePage(s, time.Now()))
+			return c.showDetails(troublePage(s, time.Now()))
 		}
 	case verbDetails:
 		p, _ := c.details.Load(name)
 		failed, _ := p.(detailsPage)
-		return c.showPage(failed)
+		return c.showDetails(failed)
 	case verbAnswer:
 		if c.dialog != nil {
 			c.dialog.hide() // and it is shown again, above other windows
@@ -143,7 +143,7 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 	case verbSettings:
 		return c.settings
 	case verbHelp:
-		return c.showFile("help.html", helpPage)
+		return c.showPage("help.html", nil)
 	}
 	return nil
 }

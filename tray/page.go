@@ -2,8 +2,9 @@ package tray
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	_ "embed" // the pages
+	"embed"
 	"fmt"
 	"html/template"
 	"os"
@@ -15,14 +16,11 @@ import (
 	"tunctl/internal/words"
 )
 
-var (
-	//go:embed details.html
-	detailsHTML string
-	//go:embed help.html
-	helpPage []byte
-)
+//go:embed *.html
+var pageFiles embed.FS
 
-var detailsTemplate = template.Must(template.New("details").Funcs(template.FuncMap{"clauses": api.Clauses}).Parse(detailsHTML))
+// pages are a page of each file, and their common head.
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"clauses": api.Clauses}).ParseFS(pageFiles, "*.html"))
 
 // detailsPage describes a failure, with more room than a menu or a notification has.
 type detailsPage struct {
@@ -43,28 +41,26 @@ func troublePage(s api.Session, now time.Time) detailsPage {
 	}
 }
 
-// showPage shows a failure in the browser.
-func (c *controller) showPage(p detailsPage) func(ctx context.Context) error {
+// showDetails shows a failure in the browser.
+func (c *controller) showDetails(p detailsPage) func(ctx context.Context) error {
 	p.Text, p.Output, p.Hint = api.Redact(p.Text), api.Redact(p.Output), api.Redact(p.Hint)
-	var b bytes.Buffer
-	if err := detailsTemplate.Execute(&b, p); err != nil {
-		return func(context.Context) error { return fmt.Errorf("write the page: %w", err) }
-	}
-	return c.showFile("details.html", b.Bytes())
+	return c.showPage("details.html", p)
 }
 
-// showFile writes a page to a folder of this tray and shows it in the browser.
-func (c *controller) showFile(name string, page []byte) func(ctx context.Context) error {
+// showPage writes a page to a folder of this tray and shows it in the browser.
+func (c *controller) showPage(name string, data any) func(ctx context.Context) error {
+	var err error
 	if c.pages == "" {
-		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-pages-")
-		if err != nil {
-			return func(context.Context) error { return fmt.Errorf("create a directory for the page: %w", err) }
-		}
-		c.pages = dir
+		c.pages, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "tunctl-pages-")
 	}
 	path := filepath.Join(c.pages, name)
 	return func(ctx context.Context) error {
-		if err := os.WriteFile(path, page, 0o600); err != nil {
+		var page bytes.Buffer
+		err := cmp.Or(err, pages.ExecuteTemplate(&page, name, data))
+		if err == nil {
+			err = os.WriteFile(path, page.Bytes(), 0o600)
+		}
+		if err != nil {
 			return fmt.Errorf("write the page: %w", err)
 		}
 		return c.desk.show(ctx, path)

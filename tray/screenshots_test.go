@@ -195,7 +195,7 @@ func TestPageInARealBrowser(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	failed := statuses["failed"].Status.Sessions[0]
 	failed.Hint = "fix the job script, then `tunctl up jupyter`; `tunctl logs jupyter` shows the whole log"
-	for _, show := range []func(context.Context) error{c.showFile("help.html", helpPage), c.showPage(troublePage(failed, noon))} {
+	for _, show := range []func(context.Context) error{c.showPage("help.html", nil), c.showDetails(troublePage(failed, noon))} {
 		must.Do(t, show(t.Context()))
 	}
 }

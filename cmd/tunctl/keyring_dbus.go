@@ -7,7 +7,7 @@ import (
 	"errors"
 	"os"
 
-	"github.com/godbus/dbus/v5"
+	"tunctl/internal/desktop"
 )
 
 // secretService is the name of a keyring on the session bus.
@@ -17,14 +17,11 @@ const secretService = "org.freedesktop.secrets"
 // starts a bus and a keyring on request, also without a desktop on which the keyring could be
 // unlocked, and they would keep running.
 func checkKeyring(ctx context.Context) error {
-	bus, err := dbus.SessionBusPrivateNoAutoStartup(dbus.WithContext(ctx))
+	bus, err := desktop.SessionBus(ctx)
 	if err != nil {
 		return errors.New("there is no desktop session here (no D-Bus session bus)")
 	}
 	defer func() { _ = bus.Close() }()
-	if err := errors.Join(bus.Auth(nil), bus.Hello()); err != nil {
-		return err
-	}
 	var running bool
 	if err := bus.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, secretService).Store(&running); err != nil {
 		return err

@@ -30,42 +30,37 @@ func Reorder(app *cli.App, argv []string) ([]string, error) {
 	if len(argv) == 0 {
 		return argv, nil
 	}
-	out := []string{argv[0]}
-	rest := argv[1:]
-	level := rootLevel(app)
-	for {
-		options, args, err := level.split(rest)
-		if err != nil {
-			return nil, err
-		}
-		version := func(option string) bool {
-			return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
-		}
-		if level.isRoot() && slices.ContainsFunc(options, version) {
-			return []string{argv[0], VersionCommand}, nil
-		}
-		out = append(out, options...)
-		if len(args) == 0 || len(level.Subcommands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
-			return out, nil // the library takes an argument beside --help for a command
-		}
-		if len(level.Subcommands) > 0 && slices.Contains(helpWords, args[0]) {
-			if level.isRoot() && len(args) > 1 && args[1] == allCommands {
-				return append(out, args[:2]...), nil
-			}
-			rest = append(slices.Clone(args[1:]), "--help") // also for an unknown command
-			continue
-		}
-		command := FindCommand(level.Subcommands, args[0])
-		if command == nil {
-			return append(out, args...), nil
-		}
-		out = append(out, args[0])
-		if command.SkipFlagParsing {
-			return append(out, args[1:]...), nil
-		}
-		rest = args[1:]
-		level = level.below(command)
+	words, err := rootLevel(app).reorder(argv[1:])
+	return append(argv[:1:1], words...), err
+}
+
+// reorder moves flags before arguments in the words of a level and of those below it.
+func (l level) reorder(words []string) ([]string, error) {
+	options, args, err := l.split(words)
+	if err != nil {
+		return nil, err
 	}
+	if l.isRoot() && slices.ContainsFunc(options, isVersionFlag) {
+		return []string{VersionCommand}, nil
+	}
+	if len(args) == 0 || len(l.Subcommands) == 0 && slices.ContainsFunc(options, isHelpFlag) {
+		return options, nil // the library takes an argument beside --help for a command
+	}
+	ofAll := l.isRoot() && len(args) > 1 && args[1] == allCommands
+	if len(l.Subcommands) > 0 && slices.Contains(helpWords, args[0]) && !ofAll { // also for an unknown command
+		words, err = l.reorder(append(slices.Clone(args[1:]), "--help"))
+		return append(options, words...), err
+	}
+	command := FindCommand(l.Subcommands, args[0])
+	if command == nil || command.SkipFlagParsing {
+		return append(options, args...), nil
+	}
+	words, err = l.below(command).reorder(args[1:])
+	return append(append(options, args[0]), words...), err
+}
+
+func isVersionFlag(option string) bool {
+	return slices.Contains([]string{"version", "v"}, strings.TrimLeft(option, "-"))
 }
 
 // level is a command and the words that may follow it.
