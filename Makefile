@@ -184,7 +184,7 @@ bench: build ## run the benchmarks, compared with OpenSSH and others where possi
 screenshots: install-parts ## pictures of every menu, notification, dialog and page in artifacts/screenshots, and those of the README in docs/images; needs root
 	@mkdir -p $(ARTIFACTS)/screenshots
 	TUNCTL_REAL=1 TUNCTL_SCREENSHOTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS)/screenshots \
-	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$' ./tray ./internal/agent/facts ./internal/dashboard ./cmd/tunctl
+	  $(GO) test -count=1 -timeout 20m -run 'OnARealPanel$$|OnARealDesktop$$|InARealBrowser$$|^TestMovingPicture$$' ./tray ./internal/agent/facts ./internal/dashboard ./cmd/tunctl
 
 # Where code-server is installed: a folder that the users of the lab can read.
 CODE_SERVER ?= /var/cache/tunctl/code-server
