@@ -272,7 +272,7 @@ func TestPanelEntries(t *testing.T) {
 	}
 	whole := "http://localhost:8888/jupyter?token=s3cr3t"
 	for _, c := range []struct{ entry, want string }{
-		{"Open my notebook", "browse " + whole},
+		{"Open jupyter", "browse " + whole},
 		{session + "/Open", "browse " + whole},
 		{session + "/Copy address", "copy " + whole},
 		{session + "/Show log", "terminal logs -f jupyter"},
@@ -366,7 +366,7 @@ func TestPanelRestarts(t *testing.T) {
 		w.come()
 		icon := w.icon()
 		p.send(statuses["ready"])
-		w.awaitEntry(icon, "Open my notebook")
+		w.awaitEntry(icon, "Open jupyter")
 		w.leave()
 	}
 	must.Do(t, p.cmd.Process.Signal(syscall.SIGTERM))

@@ -37,6 +37,7 @@ type menuItem struct {
 	Checkable bool
 	Checked   bool
 	Separator bool
+	Hidden    bool // it does not work now, and keeps its place
 	Children  []menuItem
 }
 
@@ -57,11 +58,7 @@ func (c choice) String() string {
 	return text
 }
 
-const openTitle = "Open my notebook"
-
-// menuFor derives the menu: first what to do now, then every session and host. Entries
-// that cannot be used now are disabled, not left out, so that the menu keeps its shape
-// while states change, also while it is open.
+// menuFor derives the menu: first what to do now, then every session and host.
 func menuFor(v view) menu {
 	items := firstItems(v)
 	if v.Reached {
@@ -149,21 +146,13 @@ func openItems(v view) []menuItem {
 	case 0:
 		return nil
 	case 1:
-		return []menuItem{entry(verbOpen, "", "Open "+pageName(ready[0]), true)}
+		return []menuItem{entry(verbOpen, "", "Open "+brief(ready[0].Name), true)}
 	}
-	several := entry("choice", "", openTitle, true)
+	several := entry("choice", "", "Open…", true)
 	for _, s := range ready {
 		several.Children = append(several.Children, atTop(verbOpen, s.Name, brief(s.Name)))
 	}
 	return []menuItem{several}
-}
-
-// pageName is how the menu names what a session serves: most serve a notebook.
-func pageName(s api.Session) string {
-	if s.App == api.AppShell || s.Endpoint != nil && s.Endpoint.App != "" && s.Endpoint.App != "jupyter" {
-		return brief(s.Name)
-	}
-	return "my notebook"
 }
 
 // resumeItems connect everything again after crashes of the agent: an up of one session
@@ -195,7 +184,7 @@ func troubleItems(v view) []menuItem {
 	case 0:
 		return nil
 	case 1:
-		failed.Children[0].Title = api.MenuTrouble
+		failed.Children[0].Title = "See why " + failed.Children[0].Title + " failed…"
 		return failed.Children
 	}
 	return []menuItem{failed}
@@ -215,15 +204,15 @@ func startItem(v view) menuItem {
 	switch {
 	case len(v.Status.Sessions) == 0:
 		return entry(verbSetup, "", "Set up my first notebook…", true)
-	case len(working) == 1 && working[0].App == api.AppShell:
-		return entry("status", "", brief(working[0].Name)+" is not ready yet", false)
+	case len(working) == 1:
+		return entry(verbOpen, "", brief(working[0].Name)+" is not ready yet", false)
 	case len(working) > 0:
-		return entry(verbOpen, "", openTitle+" (not ready yet)", false)
+		return entry(verbOpen, "", "Nothing is ready yet", false)
 	case len(idle) == 0:
 		return entry("status", "", "Everything is connected", false)
 	case len(idle) == 1:
 		verb, title := startVerb(idle[0], v.Now, "Start ", "Reconnect to ")
-		return atTop(verb, idle[0].Name, title+pageName(idle[0]))
+		return atTop(verb, idle[0].Name, title+brief(idle[0].Name))
 	}
 	several := entry("choice", "", api.MenuStart+"…", true)
 	for _, s := range idle {
@@ -308,7 +297,16 @@ func allSessionItems(v view) []menuItem {
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up || isOver(s)),
 			cancelItem(s, v.Now),
 		)
-		items = append(items, menuItem{ID: choice{verb: "session", name: s.Name}, Title: sessionLine(s, v.Now), Enabled: true, Children: children})
+		items = append(items, menuItem{ID: choice{verb: "session", name: s.Name}, Title: sessionLine(s, v.Now), Enabled: true, Children: usable(children)})
+	}
+	return items
+}
+
+// usable hides the actions that do not work now. They keep their places, so that the menu has the same shape while
+// states change, also while it is open.
+func usable(items []menuItem) []menuItem {
+	for i, it := range items {
+		items[i].Hidden = !it.Enabled && it.ID.verb != "job"
 	}
 	return items
 }
@@ -378,10 +376,10 @@ func hostItems(v view) []menuItem {
 			login = "Try now"
 		}
 		item := entry("host", h.Alias, brief(api.HostLabel(h.Alias))+": "+show.HostState(h, shown), true)
-		item.Children = []menuItem{
+		item.Children = usable([]menuItem{
 			entry(verbLogin, h.Alias, login, h.State != api.HostUp && h.State != api.HostConnecting),
 			entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
-		}
+		})
 		items = append(items, item)
 	}
 	return folded(items, entry("other-hosts", "", "Other hosts", true), func(menuItem) bool { return true })

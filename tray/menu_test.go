@@ -146,6 +146,8 @@ func render(m menu) string {
 			case it.Separator:
 				fmt.Fprintf(&b, "%s  ────\n", indent)
 				continue
+			case it.Hidden:
+				continue
 			case !it.Enabled:
 				mark = "-"
 			case it.Checked:
@@ -180,10 +182,10 @@ func TestMenu(t *testing.T) {
 
 func TestMenuFirstEntry(t *testing.T) {
 	for name, want := range map[string]string{
-		"no-agent": "Start tunctl", "no-session": "Set up my first notebook…", "down": "Start my notebook",
-		"down-charged": "Reconnect to my notebook", "several-down": "Start…", "ended": "Start my notebook",
-		"needs-login": "Log in to narval…", "ready": "Open my notebook", "several-ready": "Open my notebook",
-		"failed": "See what went wrong…", "several-failed": "See what went wrong…", "asking": "Answer lab-pass…", "old-failure": "Open my notebook", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open my notebook",
+		"no-agent": "Start tunctl", "no-session": "Set up my first notebook…", "down": "Start jupyter",
+		"down-charged": "Reconnect to jupyter", "several-down": "Start…", "ended": "Start jupyter",
+		"needs-login": "Log in to narval…", "ready": "Open jupyter", "several-ready": "Open…",
+		"failed": "See why jupyter failed…", "several-failed": "See what went wrong…", "asking": "Answer lab-pass…", "old-failure": "Open jupyter", "paused": "Reconnect: the agent crashed several times", "bad-config": "Open jupyter",
 	} {
 		v := statuses[name]
 		v.Now = noon
@@ -192,17 +194,9 @@ func TestMenuFirstEntry(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"connecting", "submitting", "queued", "starting", "reconnecting"} {
-		if first := menuFor(statuses[name]).Items[0]; first.Title != "Open my notebook (not ready yet)" || first.Enabled {
+		if first := menuFor(statuses[name]).Items[0]; first.Title != "jupyter is not ready yet" || first.Enabled {
 			t.Errorf("%s: the first entry is %+v", name, first)
 		}
-	}
-}
-
-func TestMenuPageName(t *testing.T) {
-	s := session("board", api.SessionReady, page)
-	s.Endpoint = &api.Endpoint{App: "tensorboard"}
-	if first := menuFor(reached(nil, s)).Items[0]; first.Title != "Open board" {
-		t.Errorf("the first entry is %+v", first)
 	}
 }
 

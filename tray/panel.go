@@ -203,6 +203,9 @@ func (p *panel) add(parent *systray.MenuItem, items []menuItem) []*row {
 		if !it.Enabled {
 			item.Disable()
 		}
+		if it.Hidden {
+			item.Hide()
+		}
 		rows[i].item = item
 		rows[i].children = p.add(item, it.Children)
 		if len(it.Children) == 0 {
@@ -277,6 +280,12 @@ func change(rows []*row, old, items []menuItem) {
 			r.item.Check()
 		case !it.Checked && old[i].Checked:
 			r.item.Uncheck()
+		}
+		switch {
+		case it.Hidden && (!old[i].Hidden || it.Title != old[i].Title): // on Windows, a new title shows it
+			r.item.Hide()
+		case !it.Hidden && old[i].Hidden:
+			r.item.Show()
 		}
 		change(r.children, old[i].Children, it.Children)
 	}

@@ -19,7 +19,7 @@ import (
 func trayCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:   "tray",
-		Usage:  "show the tray icon with \"Open my notebook\"",
+		Usage:  "show the tray icon, whose menu opens, starts and ends sessions",
 		Action: invoke(t, atMost(0, "no arguments", showTray)),
 	}
 }
