@@ -206,6 +206,9 @@ func (w *watcher) entries(icon string) (text string, ids map[string]int32) {
 			var child layout
 			must.Do(w.t, dbus.Store([]any{v.Value()}, &child))
 			label, _ := child.Properties["label"].Value().(string)
+			if visible, ok := child.Properties["visible"].Value().(bool); ok && !visible {
+				label += " (hidden)"
+			}
 			state := ""
 			if on, ok := child.Properties["enabled"].Value().(bool); ok && !on {
 				state = " (off)"
@@ -276,10 +279,10 @@ func TestPanelEntries(t *testing.T) {
 		{session + "/Open", "browse " + whole},
 		{session + "/Copy address", "copy " + whole},
 		{session + "/Show log", "terminal logs -f jupyter"},
-		{session + "/Start", "up jupyter"},
+		{session + "/Start (hidden)", "up jupyter"},
 		{session + "/Disconnect (the job keeps running, charged)", "down jupyter"},
 		{session + "/End the job…/Yes, end job 4242 (unsaved work is lost)", "cancel jupyter"},
-		{"narval: connected/Log in…", "login narval"},
+		{"narval: connected/Log in… (hidden)", "login narval"},
 		{"narval: connected/Log out", "logout narval"},
 		{"Dashboard", "dashboard"},
 		{"Edit config…", "edit "},
@@ -293,6 +296,9 @@ func TestPanelEntries(t *testing.T) {
 		w.click(icon, id)
 		p.hears(c.want)
 	}
+	p.send(statuses["reconnecting"])
+	ids = w.awaitEntry(icon, "narval: waiting: no network/Try now")
+	w.awaitEntry(icon, "jupyter: reconnecting to narval/Open (hidden)")
 	w.click(icon, ids["Quit (jupyter stays connected)"])
 	if code, last := p.ends(); code != 0 {
 		t.Errorf("after Quit the tray ended with %d: %s", code, last)
