@@ -110,6 +110,8 @@ func (c *Charge) cost(limit time.Duration, cores, gpus, nodes int) string {
 		text := decimals(hours) + " " + what + "-hours"
 		if hours == 1 {
 			text = "1 " + what + "-hour"
+		} else if hours < 1 && c.Unit == "" {
+			text = fmt.Sprintf("%.0f %s-minutes", 60*hours, what)
 		}
 		if c.Unit != "" {
 			text = decimals(hours*price) + " " + c.Unit + " for " + text

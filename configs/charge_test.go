@@ -14,6 +14,7 @@ func TestTheCostIsInTheSitesUnitsWhereItHasThem(t *testing.T) {
 		"0.5 SU for 0.5 core-hours":                     priced.cost(30*time.Minute, 1, 0, 0),
 		"1 SU for 1 core-hour":                          priced.cost(time.Hour, 1, 0, 0),
 		"16 GPU-hours, 32 core-hours":                   (&Charge{}).cost(8*time.Hour, 4, 2, 0),
+		"4 core-minutes":                                (&Charge{}).cost(4*time.Minute, 1, 0, 0),
 		"24 node-hours":                                 (&Charge{}).cost(12*time.Hour, 0, 0, 2),
 		"12.67 core-hours":                              (&Charge{}).cost(19*time.Minute, 40, 0, 0),
 	} {

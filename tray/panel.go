@@ -281,10 +281,9 @@ func change(rows []*row, old, items []menuItem) {
 		case !it.Checked && old[i].Checked:
 			r.item.Uncheck()
 		}
-		switch {
-		case it.Hidden && (!old[i].Hidden || it.Title != old[i].Title): // on Windows, a new title shows it
+		if it.Hidden && (!old[i].Hidden || it.Title != old[i].Title) { // on Windows, a new title shows it
 			r.item.Hide()
-		case !it.Hidden && old[i].Hidden:
+		} else if !it.Hidden && old[i].Hidden {
 			r.item.Show()
 		}
 		change(r.children, old[i].Children, it.Children)

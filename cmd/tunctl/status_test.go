@@ -76,6 +76,9 @@ func TestWatchRestoresTerminal(t *testing.T) {
 		if left < strings.LastIndex(said, "\x1b[?1049h") || shown < strings.LastIndex(said, "\x1b[?25l") {
 			t.Errorf("after %s the screen is not put back:\n%q", end.how, said)
 		}
+		if !strings.Contains(said, "\x1b[?1007h") || strings.LastIndex(said, "\x1b[?1007r") < strings.LastIndex(said, "\x1b[?1007h") {
+			t.Errorf("after %s the mouse wheel is not as before:\n%q", end.how, said)
+		}
 	}
 	s.run("agent", "status") // it stays
 }

@@ -146,7 +146,7 @@ func CancelQuestion(now time.Time, sessions ...api.Session) string {
 	if len(jobs) == 0 {
 		return ""
 	}
-	return "Cancel " + strings.Join(jobs, " and ") + "?"
+	return "End " + strings.Join(jobs, " and ") + "?"
 }
 
 // CancelledText says that a job was ended.

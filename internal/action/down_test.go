@@ -32,7 +32,7 @@ func TestCancelQuestion(t *testing.T) {
 	running := func(id string) api.Job { return api.Job{ID: id, State: api.JobRunning} }
 	own, next := running("1"), running("2")
 	s := api.Session{Name: "nb", Job: &own, Next: &next, Others: []api.Job{running("3"), {ID: "4", State: api.JobFinished}}, Pending: true}
-	if got, want := CancelQuestion(now, s, api.Session{Name: "b"}), "Cancel job 1, running and job 2, running and job 3, running and the job of nb that may still appear?"; got != want {
+	if got, want := CancelQuestion(now, s, api.Session{Name: "b"}), "End job 1, running and job 2, running and job 3, running and the job of nb that may still appear?"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := CancelQuestion(now, api.Session{Name: "b"}); got != "" {

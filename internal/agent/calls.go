@@ -252,7 +252,7 @@ func (a *server) handlePreview(w http.ResponseWriter, r *http.Request) {
 	}
 	out := localapi.NewLines(w)
 	for _, plan := range plans {
-		v, err := plan.Preview(r.Context(), a.Hosts.Watcher(host), a.Store, a.History)
+		v, err := plan.Preview(r.Context(), a.Hosts.Watcher(host), a.Store, a.History, !req.NoStart)
 		if err != nil && !out.Sent() {
 			localapi.Fail(w, hosts.SchedulerError(host, err))
 			return

@@ -341,6 +341,8 @@ type Option struct {
 type PreviewRequest struct {
 	Session string    `json:"session"`
 	With    []Choices `json:"with"` // at most four; one empty set: as the config has it
+	// NoStart leaves out when the scheduler would start it, which is a query.
+	NoStart bool `json:"noStart,omitempty"`
 }
 
 // Preview is what an up would submit, with what is known of its cost and start.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -411,4 +412,86 @@ func TestPageJobs(t *testing.T) {
 	}
 	close(goOn)
 	do(`document.querySelector("#toast .result")?.textContent.startsWith("Could not end 1 job of 2: not permitted")`, ``)
+}
+
+func TestPageHostInTrouble(t *testing.T) {
+	const cause = "no network; next attempt in 40 s"
+	st := api.Status{Hosts: []api.Host{{Alias: "far", State: api.HostWaiting, Cause: cause}}, Sessions: []api.Session{
+		{Name: "nb", Host: "far", State: api.SessionReconnecting, Cause: cause, Forwards: []api.Forward{}},
+		{Name: "db", Host: "far", State: api.SessionConnecting, Cause: cause, Forwards: []api.Forward{}},
+		{Name: "bad", Host: "near", State: api.SessionFailed, Cause: "job 7 failed", Forwards: []api.Forward{}},
+	}}
+	tried := make(chan struct{}, 1)
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	routes.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(st) })
+	routes.HandleFunc("POST /v1/login", func(w http.ResponseWriter, _ *http.Request) {
+		tried <- struct{}{}
+		_ = json.NewEncoder(w).Encode(api.Host{Alias: "far"})
+	})
+	page := pageOf(t, routes)
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join() === "far: no network; next attempt in 40 s"`))
+	must.Do(t, page.Until(t.Context(), `document.body.textContent.split("no network").length === 2`)) // it is said once
+	must.Do(t, page.Until(t.Context(), `["nb", "db"].every((n) => document.querySelector("[data-session=" + n + "] .cause").textContent === "waits for far")`))
+	must.Do(t, page.Evaluate(t.Context(), `document.querySelector("#needs button").click()`, nil))
+	wait.For(t, "the host is tried", tried)
+
+	failure := `document.querySelector("[data-session=bad] summary")`
+	must.Do(t, page.Evaluate(t.Context(), failure+".click()", nil))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("[data-session=bad] .cause").checkVisibility()`))
+	must.Do(t, page.Evaluate(t.Context(), failure+".click()", nil))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("#rest [data-session=bad] .state").textContent === "Failed"`)) // it was seen
+}
+
+func TestPageStartWith(t *testing.T) {
+	st := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{{Name: "nb", Host: "mycluster", State: api.SessionDown, Forwards: []api.Forward{}}}}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	routes.HandleFunc("GET /v1/sessions/nb/choices", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.ChoicesResponse{Options: []api.Option{{Name: "hours", Ask: "How many hours?", Script: "0.0667"}, {Name: "qos", Ask: "Which QoS?"}}})
+	})
+	asked := make(chan api.PreviewRequest, 10)
+	routes.HandleFunc("POST /v1/preview", func(w http.ResponseWriter, r *http.Request) {
+		var req api.PreviewRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			t.Error(err)
+		}
+		p := api.Preview{Cost: "4 GPU-hours"}
+		if !req.NoStart {
+			p.Why = "not known"
+		}
+		_ = json.NewEncoder(w).Encode(p)
+		asked <- req
+	})
+	var wrong atomic.Bool
+	wrong.Store(true)
+	routes.HandleFunc("POST /v1/up", func(w http.ResponseWriter, _ *http.Request) {
+		if wrong.Load() {
+			localapi.Fail(w, api.Errorf(api.CodeUsage, "qos = \"fast\" is too short").WithHint("Which QoS?"))
+			return
+		}
+		_ = json.NewEncoder(w).Encode(api.UpResponse{})
+	})
+	page := pageOf(t, routes)
+	do := func(condition, script string) {
+		t.Helper()
+		must.Do(t, page.Until(t.Context(), condition))
+		must.Do(t, page.Evaluate(t.Context(), script, nil))
+	}
+	about := `document.querySelector("#dialog-fields .about")?.textContent === `
+	do(`document.querySelector("[aria-label^='Start with']")`, `document.querySelector("[aria-label^='Start with']").click()`)
+	do(about+`"Cost: 4 GPU-hours if it runs to its time limit."`, `globalThis.fields = document.querySelectorAll("#dialog-fields input")`)
+	if req := wait.For(t, "the cost", asked); !req.NoStart {
+		t.Errorf("the scheduler is asked: %+v", req)
+	}
+	do(`fields[0].placeholder === "4 min, as in the script"`, `fields[0].value = "8"; fields[0].dispatchEvent(new Event("change", { bubbles: true }))`)
+	if req := wait.For(t, "the cost of a value", asked); req.With[0]["hours"] != "8" || !req.NoStart {
+		t.Errorf("asked for %+v", req)
+	}
+	do(`true`, `document.querySelector("#dialog-fields .presets button").click()`)
+	do(about+`"Cost: 4 GPU-hours if it runs to its time limit; start: not known."`, `fields[1].value = "fast"; document.getElementById("dialog-yes").click()`)
+	do(`fields[1].parentNode.querySelector(".wrong")?.textContent === 'Qos = "fast" is too short' && fields[1].checkVisibility() && fields[0].value === "8"`, ``)
+	wrong.Store(false)
+	do(`true`, `document.getElementById("dialog-yes").click()`)
+	do(`!document.getElementById("dialog").open`, ``)
 }

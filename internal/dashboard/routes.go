@@ -40,6 +40,7 @@ func (s *Server) routes() http.Handler {
 	act(mux, "sessions/{name}/open", s.open)
 	act(mux, "sessions/{name}/copy", s.copyAddress)
 	act(mux, "sessions/{name}/start", s.start)
+	act(mux, "sessions/{name}/preview", s.preview)
 	act(mux, "sessions/{name}/extend", s.extend)
 	act(mux, "sessions/{name}/disconnect", s.down(false))
 	act(mux, "sessions/{name}/end", s.down(true))
@@ -53,7 +54,8 @@ func (s *Server) routes() http.Handler {
 // actRequest has what some actions need.
 type actRequest struct {
 	Endpoint string      `json:"endpoint,omitempty"` // to open or copy, in place of the main one
-	With     api.Choices `json:"with,omitempty"`     // of a start
+	With     api.Choices `json:"with,omitempty"`     // of a start or a preview
+	Start    bool        `json:"start,omitempty"`    // of a preview: ask the scheduler when
 	Job      string      `json:"job,omitempty"`      // of a start: one of the session's candidates
 	Adopt    bool        `json:"adopt,omitempty"`    // of a start: submit nothing
 	Seconds  int64       `json:"seconds,omitempty"`  // of an extension
@@ -93,6 +95,13 @@ func (s *Server) copyAddress(r *http.Request, req actRequest) (string, error) {
 func (s *Server) start(r *http.Request, req actRequest) (string, error) {
 	_, err := s.Client.Up(r.Context(), api.UpRequest{Session: r.PathValue("name"), With: req.With, Job: req.Job, Adopt: req.Adopt})
 	return "", err
+}
+
+// preview says what a start would cost and, if that is asked for, when the job would start.
+func (s *Server) preview(r *http.Request, req actRequest) (text string, err error) {
+	query := api.PreviewRequest{Session: r.PathValue("name"), With: []api.Choices{req.With}, NoStart: !req.Start}
+	err = s.Client.Preview(r.Context(), query, func(p api.Preview) { text = show.PreviewText(p, time.Now()) })
+	return text, err
 }
 
 func (s *Server) extend(r *http.Request, req actRequest) (string, error) {

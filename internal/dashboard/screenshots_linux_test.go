@@ -128,7 +128,7 @@ func pictureOf(sessions int) (st api.Status, jobs []api.Job) {
 			Alias: "teaching", State: api.HostNeedsLogin, Cause: "the login needs your password and a one-time code", Hint: "run `tunctl login teaching`",
 			Since: ago(4 * time.Minute), IdentityFiles: []string{}, Via: []string{},
 		}, api.Host{Alias: "far.example.org", State: api.HostWaiting, Cause: "no network; next attempt in 40 s", IdentityFiles: []string{}, Via: []string{}})
-		st.Sessions = append(st.Sessions, api.Session{Name: "course", Host: "teaching", State: api.SessionNeedsLogin, Cause: "teaching needs your login", Hint: "run `tunctl login teaching`", Forwards: []api.Forward{}})
+		st.Sessions = append(st.Sessions, api.Session{Name: "course", Host: "teaching", State: api.SessionNeedsLogin, Cause: "the login needs your password and a one-time code", Hint: "run `tunctl login teaching`", Forwards: []api.Forward{}})
 		for i := range 200 {
 			job := api.Job{ID: strconv.Itoa(49000 + i), Name: "sweep", State: api.JobQueued, Reason: "Priority", Hint: "other jobs have a higher priority", Submitted: ago(time.Duration(i) * time.Minute)}
 			if i < 12 {

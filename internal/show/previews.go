@@ -27,6 +27,21 @@ func Preview(w io.Writer, p api.Preview, now time.Time) {
 	fact("waited", p.Waited)
 }
 
+// PreviewText is a preview in a sentence.
+func PreviewText(p api.Preview, now time.Time) string {
+	var parts []string
+	if p.Cost != "" {
+		parts = append(parts, "cost: "+p.Cost+" if it runs to its time limit")
+	}
+	if start := Start(p, now); start != "" {
+		parts = append(parts, "start: "+start)
+	}
+	if p.Refused != "" {
+		parts = append(parts, p.Refused)
+	}
+	return words.Sentence(strings.Join(parts, "; "))
+}
+
 // Previews prints variants of a job as a table.
 func Previews(w io.Writer, list []api.Preview, now time.Time) {
 	table := term.Table{Header: []string{"WITH", "COST", "START"}, Whole: []string{"WITH", "START"}}

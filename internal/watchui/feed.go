@@ -3,6 +3,7 @@ package watchui
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -83,7 +84,9 @@ func (f *feed) run(ctx context.Context, t *term.Terminal, m tea.Model) (tea.Mode
 	f.send = p.Send
 	defer context.AfterFunc(ctx, func() { p.Send(endMsg{ErrInterrupted}) })()
 	f.running.Go(f.watch)
+	fmt.Fprint(t.Out, "\x1b[?1007s\x1b[?1007h") // the mouse wheel presses the arrow keys; text can be selected as before
 	last, err := p.Run()
+	fmt.Fprint(t.Out, "\x1b[?1007r")
 	cancel()
 	f.running.Wait()
 	return last, err

@@ -310,6 +310,8 @@ func (f *Facts) unconnected(now time.Time) Derived {
 		v.State, v.Code, v.Asked = api.SessionNeedsLogin, api.CodeNeedsPerson, true
 		v.Cause = "you logged out of " + f.Host.Alias
 		v.Hint = fmt.Sprintf("`tunctl login %s` reconnects", f.Host.Alias)
+	case f.Host.State == api.HostBlocked && IsLive(f.Job()): // which goes on
+		v.State, v.Code = api.SessionNeedsLogin, f.Host.Code
 	case f.Host.State == api.HostBlocked:
 		v.State, v.Code = api.SessionFailed, f.Host.Code
 	case f.Served:

@@ -234,7 +234,7 @@ func (p Plan) checkOverridden(ctx context.Context, jobs *jobwatch.Watcher, order
 
 // Preview says what the plan would submit, what that costs and when it would start. Nothing is
 // submitted.
-func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.Store, history *state.History) (api.Preview, error) {
+func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.Store, history *state.History, withStart bool) (api.Preview, error) {
 	out, s := api.Preview{With: p.With}, p.source
 	sub, err := p.Order(ctx, jobs, "preview")
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeSubmit {
@@ -257,6 +257,9 @@ func (p Plan) Preview(ctx context.Context, jobs *jobwatch.Watcher, store *state.
 	out.Cost = s.cost(ctx, jobs, request)
 	if out.Waited, err = history.EarlierWaits(s.Session.Host, s.Session.Name, cmp.Or(request.Name, s.Session.Job)); err != nil {
 		s.Log.Debug("cannot read the history", "err", err)
+	}
+	if !withStart {
+		return out, nil
 	}
 	return s.withStart(ctx, jobs, store, out, sub)
 }

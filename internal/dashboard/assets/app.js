@@ -1,16 +1,16 @@
 // The page: it gets in, keeps the stream of events open, and shows one view at a time.
 
 import "./copy.js";
-import { clear, report } from "./dialogs.js";
+import { act, clear, report } from "./dialogs.js";
 import { byId, copyable, el, setAttribute, setText, show, sync, withCommands } from "./dom.js";
 import { drawHistory } from "./history.js";
-import { drawHosts } from "./hosts.js";
+import { connectWords, drawHosts } from "./hosts.js";
 import { drawJobs, startJobs } from "./jobs.js";
 import { closeLogs, drawLogs, openLogs, startLogs } from "./logs.js";
 import { apply, changed, model, onChange, stopped } from "./model.js";
 import { enter, isOwnServer, lines, Refused, request } from "./server.js";
 import { drawSessions, foremost } from "./sessions.js";
-import { clock, jobEnded } from "./words.js";
+import { clock, hintOf, hostLabel, jobEnded, waitsFor } from "./words.js";
 
 const retry = 2000; // ms between attempts to reach the dashboard's server
 const tick = 5000; // ms between drawings of what changes with time
@@ -38,7 +38,6 @@ async function main() {
   watch();
 }
 
-// beat draws what changes with time, and looks whether the server is still there.
 function beat() {
   if (model.live && !document.hidden && Date.now() - model.seen > silence) {
     stopped("dashboard");
@@ -66,7 +65,6 @@ async function watch() {
   }
 }
 
-// slow are the events after which the lists are read again.
 const slow = ["status", "session", "session-gone"];
 let reading = 0;
 
@@ -78,15 +76,13 @@ function take(line) {
   }
 }
 
-// readLists reads what has no events; the history changes only when a session does. Nothing
-// is asked of a host.
 async function readLists(all) {
   if (document.hidden || !model.live) return;
   const read = async (name, path, list = (answer) => answer) => {
     try {
       model[name] = list(await request(path)) ?? [];
     } catch {
-      // the stream of events says whether the agent is gone
+      // the events say whether the agent is gone
     }
   };
   await Promise.all([read("jobs", "/api/jobs"), read("balances", "/api/balances"), all && read("runs", "/api/history", (answer) => { model.weeks = answer.weeks ?? []; return answer.runs; })]);
@@ -105,7 +101,6 @@ function drawAlive() {
   byId("alive").disabled = dead;
 }
 
-// drawNeeds shows what needs the person, above everything else.
 function drawNeeds() {
   const list = [];
   if (!model.live && model.gone) {
@@ -114,6 +109,9 @@ function drawNeeds() {
   }
   if (model.live && model.config) list.push({ id: "config", text: `The config file has errors; changes take effect once they are fixed: ${model.config.message}` });
   if (model.live && model.paused) list.push({ id: "paused", text: `${model.paused.message}. Starting a session connects again.` });
+  for (const h of new Set([...model.sessions.values()].map(waitsFor))) {
+    if (h) list.push({ id: `${h.alias} ${connectWords[h.state]}`, host: h, text: [`${hostLabel(h.alias)}: ${h.cause}`, hintOf(h)].filter(Boolean).join(". ") });
+  }
   for (const [id, notice] of model.notices) {
     if (holds(notice)) list.push({ id, text: notice.text, close: true });
     else model.notices.delete(id);
@@ -121,7 +119,6 @@ function drawNeeds() {
   sync(byId("needs"), list, (n) => n.id, need);
 }
 
-// holds reports whether what a notice tells is still so.
 function holds({ kind, session, host, limit }) {
   const s = model.sessions.get(session), over = !s?.job || jobEnded(s.job);
   if (kind === "needs-login") return model.hosts.get(host)?.state === "up"; // it will be needed
@@ -135,6 +132,10 @@ function need(n) {
   if (n.command) {
     root.append(copyable(n.command));
   }
+  if (n.host) {
+    const what = connectWords[n.host.state] ?? "Connect";
+    root.append(el("button", { type: "button", class: "main", "aria-label": `${what} (${n.host.alias})`, onclick: ({ target }) => act(target, `connect to ${n.host.alias}`, `/api/hosts/${encodeURIComponent(n.host.alias)}/login`) }, what));
+  }
   if (n.close) {
     root.append(el("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => {
       model.notices.delete(n.id);
@@ -144,7 +145,6 @@ function need(n) {
   return { root, update: (now) => withCommands(text, now.text) };
 }
 
-// route shows the view that the address names.
 function route(focus) {
   const [view, ...name] = location.hash.slice(1).split("/");
   const chosen = views.includes(view) ? view : focus && view ? null : "overview";

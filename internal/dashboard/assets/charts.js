@@ -9,14 +9,13 @@ const buckets = 120; // of a sparkline: half a minute each
 // sparkline is a line over the last hour with a caption: { root, update(caption, points, top) }.
 // A point is [time, value]; what is not known leaves a gap.
 export function sparkline(name) {
-  const line = document.createElementNS(svg, "path");
-  const area = document.createElementNS(svg, "path");
-  area.setAttribute("class", "area");
-  line.setAttribute("class", "line");
-  const picture = document.createElementNS(svg, "svg");
-  picture.setAttribute("viewBox", `0 0 ${buckets} 30`);
-  picture.setAttribute("preserveAspectRatio", "none");
-  picture.setAttribute("aria-hidden", "true");
+  const shape = (tag, attributes) => {
+    const node = document.createElementNS(svg, tag);
+    for (const [key, text] of Object.entries(attributes)) setAttribute(node, key, text);
+    return node;
+  };
+  const line = shape("path", { class: "line" }), area = shape("path", { class: "area" });
+  const picture = shape("svg", { viewBox: `0 0 ${buckets} 30`, preserveAspectRatio: "none", "aria-hidden": "true" });
   picture.append(area, line);
   const value = el("b");
   const root = el("figure", { class: "spark" }, el("figcaption", {}, el("span", {}, name), " ", value), picture);
@@ -31,7 +30,6 @@ export function sparkline(name) {
   };
 }
 
-// paths are the line through the mean of each bucket, and the area below it.
 function paths(points, top, now) {
   const sums = new Float64Array(buckets), counts = new Uint32Array(buckets);
   for (const [time, value] of points) {
@@ -59,8 +57,7 @@ function paths(points, top, now) {
   return [line, area];
 }
 
-// bar is a bar with a text above it: { root, update(text, fraction, kind) }. Without a
-// fraction there is only the text.
+// bar is a bar with a text above it. Without a fraction there is only the text.
 export function bar() {
   const text = el("span", { class: "text" });
   const fill = el("span", { class: "fill" });

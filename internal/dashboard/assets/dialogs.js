@@ -7,8 +7,9 @@ import { jobWaits, sentence } from "./words.js";
 
 // ask shows a question and resolves to the values of its fields, or to null if the person
 // declines. A field is { name, label, value, choices, suggestions, placeholder, rare }: with
-// choices a list, else a line; rare ones are folded.
-export function ask({ title, text, yes, no = "Cancel", danger = false, fields = [], presets = [] }) {
+// choices a list, else a line; rare ones are folded. While accept fails, the dialog stays open. below
+// makes what is under the fields.
+export function ask({ title, text, yes, no = "Cancel", danger = false, fields = [], presets = [], accept, below }) {
   const dialog = byId("dialog"), form = dialog.querySelector("form");
   byId("dialog-title").textContent = title;
   withCommands(byId("dialog-text"), text ?? "");
@@ -23,19 +24,29 @@ export function ask({ title, text, yes, no = "Cancel", danger = false, fields = 
     ...(presets.length ? [presetButtons(presets, inputs)] : []),
     ...fields.filter((f) => !f.rare).map(label),
     ...(rare.length ? [el("details", {}, el("summary", {}, "More"), ...rare.map(label))] : []),
+    ...(below ? [below(() => values(inputs), (error) => wrong(fields, inputs, error))] : []),
     ...fields.filter((f) => f.suggestions?.length).map((f) => el("datalist", { id: `of-${f.name}` }, ...f.suggestions.map((value) => el("option", { value })))),
   );
   dialog.showModal();
   (inputs.size ? [...inputs.values()][0] : byId("dialog-no")).focus(); // nothing is ended by a stray Enter
   return new Promise((resolve) => {
     const done = (answer) => {
-      form.onsubmit = form.onkeydown = dialog.onclose = byId("dialog-no").onclick = null;
+      form.onsubmit = form.onkeydown = dialog.onclose = byId("dialog-no").onclick = byId("dialog-fields").onchange = null;
       dialog.close();
       resolve(answer);
     };
-    form.onsubmit = (event) => {
+    form.onsubmit = async (event) => {
       event.preventDefault();
-      done(Object.fromEntries([...inputs].map(([name, node]) => [name, node.value.trim()])));
+      if (form.ariaBusy) return;
+      form.ariaBusy = "true";
+      try {
+        await accept?.(values(inputs));
+        done(values(inputs));
+      } catch (error) {
+        wrong(fields, inputs, error);
+      } finally {
+        form.ariaBusy = null;
+      }
     };
     form.onkeydown = (event) => {
       if (event.key !== "Enter" || event.target.tagName !== "SELECT") return;
@@ -47,6 +58,18 @@ export function ask({ title, text, yes, no = "Cancel", danger = false, fields = 
   });
 }
 
+const values = (inputs) => Object.fromEntries([...inputs].map(([name, node]) => [name, node.value.trim()]));
+
+// wrong shows an error at the field that it is about, which its hint asks for; else below all.
+function wrong(fields, inputs, error) {
+  for (const node of document.querySelectorAll(".wrong")) node.remove();
+  const node = inputs.get(fields.find((f) => f.ask && f.ask === error.hint)?.name);
+  const text = node ? error.message : [error.message, error.hint].filter(Boolean).join("; ");
+  (node?.parentNode ?? byId("dialog-fields")).append(el("span", { class: "wrong", role: "alert" }, sentence(text.replaceAll("`", ""))));
+  node?.closest("details")?.setAttribute("open", "");
+  node?.focus();
+}
+
 function input({ name, value = "", choices = [], suggestions = [], placeholder }) {
   if (!choices.length) {
     return el("input", { value, placeholder, autocomplete: "off", spellcheck: "false", list: suggestions.length ? `of-${name}` : undefined });
@@ -56,17 +79,16 @@ function input({ name, value = "", choices = [], suggestions = [], placeholder }
   return el("select", {}, ...options.map(([v, label]) => el("option", { value: v, selected: v === value }, label)));
 }
 
-// presetButtons fill the fields as in an earlier run.
 function presetButtons(presets, inputs) {
   const fill = (choices) => {
     for (const [name, node] of inputs) if (choices[name] !== undefined) node.value = choices[name];
+    byId("dialog-fields").onchange?.();
   };
   const words = (choices) => Object.entries(choices).map(([k, v]) => `${k} ${v}`).join(", ");
   return el("div", { class: "presets", role: "group", "aria-label": "As in an earlier run" },
     ...presets.map((p) => el("button", { type: "button", onclick: () => fill(p) }, words(p))));
 }
 
-// clear removes what was told of the last action.
 export function clear() {
   for (const node of document.querySelectorAll(".result")) node.remove();
 }
@@ -113,7 +135,6 @@ export async function act(button, what, path, body = {}) {
   }
 }
 
-// endJobs asks before it ends all jobs of a session.
 export async function endJobs(button, s, path) {
   const { all = `job ${s.job?.id}`, others = [] } = model.texts.get(s.name) ?? {};
   const several = all.includes(" and ");

@@ -54,19 +54,22 @@ export function withCommands(node, text) {
   node.replaceChildren(...text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part)));
 }
 
-// fact is a row of a list of terms: [term, text].
 export function fact([term]) {
   const value = el("dd");
   return { root: el("div", {}, el("dt", {}, term), value), update: ([, text]) => setText(value, text) };
 }
 
-// copyable is a text with a button that copies it.
+// tell writes a text, if there is any.
+export function tell(node, text) {
+  withCommands(node, text);
+  show(node, !!text);
+}
+
 export const copyable = (text) => el("span", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy", "aria-label": `Copy ${text}` }, "Copy"));
 
 let menus = 0;
 addEventListener("resize", () => document.querySelector(".menu:popover-open")?.hidePopover()); // its place is another
 
-// moreMenu is a button that shows further buttons below it.
 export function moreMenu(label, ...items) {
   const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover() }, ...items);
   const button = el("button", { type: "button", "aria-label": label, popovertarget: menu.id }, "⋯");

@@ -51,7 +51,6 @@ function perWeek(now) {
   });
 }
 
-// hours are the hours of sums, by what they count.
 function hours(sums, name = "used") {
   const byUnit = new Map(), number = (s) => (s / 3600).toLocaleString("en", { maximumFractionDigits: s < 36_000 ? 1 : 0 });
   const minutes = (s, unit) => (s < 60 ? `${s} ${unit === "hours" ? "s" : unit.replace("hours", "seconds")}` : `${Math.round(s / 60)} ${unit === "hours" ? "min" : unit.replace("hours", "minutes")}`);

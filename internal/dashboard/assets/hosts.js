@@ -2,9 +2,9 @@
 
 import { bar } from "./charts.js";
 import { act } from "./dialogs.js";
-import { byId, el, fact, setAttribute, setText, show, sync, withCommands } from "./dom.js";
+import { byId, el, fact, setAttribute, setText, show, sync, tell } from "./dom.js";
 import { model } from "./model.js";
-import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question } from "./words.js";
+import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question, waitsFor } from "./words.js";
 
 export function drawHosts(now) {
   const hosts = [...model.hosts.values()];
@@ -12,8 +12,7 @@ export function drawHosts(now) {
   sync(byId("hosts"), hosts, (h) => h.alias, card, now);
 }
 
-// connectWords are what the button says that connects to a host in a state.
-const connectWords = { "needs-login": "Log in…", waiting: "Try now" };
+export const connectWords = { "needs-login": "Log in…", waiting: "Try now" };
 
 function card({ alias }) {
   const state = el("p", { class: "state" });
@@ -39,18 +38,14 @@ function card({ alias }) {
       const [kind, words] = hostState(h);
       setAttribute(root, "data-kind", kind);
       setText(state, words);
-      const told = h.asking ? `It asks for ${question(h.asking)}. Answer in the window that asks.` : h.state !== "up" && h.state !== "down" ? h.cause ?? "" : "";
-      withCommands(cause, told);
-      show(cause, !!told);
-      withCommands(hint, hintOf(h));
-      show(hint, !!hintOf(h));
-      const counted = countJobs(alias);
-      setText(jobs, counted);
-      show(jobs, !!counted);
+      const waited = [...model.sessions.values()].some((s) => waitsFor(s) === h); // the reason is above
+      const told = h.asking ? `It asks for ${question(h.asking)}. Answer in the window that asks.` : h.state === "up" || h.state === "down" || waited ? "" : h.cause ?? "";
+      tell(cause, told);
+      tell(hint, waited ? "" : hintOf(h));
+      tell(jobs, countJobs(alias));
       const known = model.balances.find((b) => b.host === alias && b.balances?.length);
       sync(bars, known?.balances ?? [], (x) => `${x.name} ${x.unit ?? ""}`, balanceBar);
-      setText(at, known ? `As of ${clock(known.at)}` : "");
-      show(at, !!known);
+      tell(at, known ? `As of ${clock(known.at)}` : "");
       const list = factsOf(h, now);
       sync(facts, list, ([term]) => term, fact);
       show(details, list.length > 0);

@@ -58,8 +58,7 @@ function listJobs() {
   return list.sort((a, b) => jobWaits(b.job) - jobWaits(a.job) || a.host.localeCompare(b.host) || (a.job.submitted ?? "").localeCompare(b.job.submitted ?? ""));
 }
 
-// grouped puts jobs of one name on one host below a row of their own. Those of a group that is
-// closed are left out.
+// grouped puts jobs of one name on one host below a row of their own, if that is open.
 function grouped(jobs, open) {
   const groups = Map.groupBy(jobs, (j) => `${j.host} ${j.name}`);
   return [...groups].flatMap(([key, members]) => {
@@ -69,7 +68,6 @@ function grouped(jobs, open) {
   });
 }
 
-// earlierWaits are what the last three jobs of each session waited.
 function earlierWaits() {
   const bySession = new Map();
   for (const { session, job } of model.runs) {
@@ -172,7 +170,6 @@ function startOf(job, now) {
   return job.submitted ? `waiting for ${duration(now - Date.parse(job.submitted))}` : "–";
 }
 
-// charged names the jobs that end with one: with a session's job, all of that session.
 const charged = ({ session, job }) => (session && model.texts.get(session.name)?.all) || `job ${job.id}`;
 
 // endSelected has the agent end the selected jobs: it continues if this page is closed.

@@ -46,20 +46,17 @@ function follow(on) {
   show(byId("log-follow"), !on);
 }
 
-// openLogs shows the log that the address names, or of the first session that has one.
 export function openLogs(name) {
   wanted = name;
   drawLogs();
 }
 
-// closeLogs ends the stream: nobody looks.
 export function closeLogs() {
   stream?.abort();
   stream = null;
   shown = "";
 }
 
-// named has the names in an address.
 function named(address) {
   try {
     return address.split("/").map(decodeURIComponent);
@@ -149,7 +146,6 @@ function drawLog() {
   if (following) log.scrollTop = log.scrollHeight;
 }
 
-// fill writes a line, with what is searched for in marks.
 function fill(row) {
   const words = (text) => (search ? text.split(search).map((part, i) => (i % 2 ? el("mark", {}, part) : part)) : [text]);
   row.replaceChildren(...row.line.flatMap(({ text, style }) => (style ? el("span", { class: style }, ...words(text)) : words(text))));
@@ -162,7 +158,6 @@ function say(text) {
   draw();
 }
 
-// save writes the whole log to a file.
 async function save({ target }) {
   const parts = [];
   try {

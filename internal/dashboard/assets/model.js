@@ -1,5 +1,4 @@
-// What the page knows: the agent's status, and what its jobs use. Events change it; views
-// draw from it, once per frame.
+// What the page knows. Events change it; views draw from it, once per frame.
 
 const hour = 3600_000;
 
@@ -26,14 +25,12 @@ export const model = {
 const views = [];
 let scheduled = false;
 
-// onChange adds a function that draws from the model.
 export const onChange = (draw) => views.push(draw);
 
 // now is the time that the page shows: it stands still with what is known.
 export const now = () => (model.live || !model.seen ? Date.now() : model.seen);
 
-// changed draws everything in the next frame. A hidden page has no frames, and draws when
-// it is shown again.
+// changed draws everything in the next frame. A hidden page has no frames.
 export function changed() {
   if (scheduled) return;
   scheduled = true;
@@ -43,14 +40,12 @@ export function changed() {
   });
 }
 
-// stopped notes that no more events arrive.
 export function stopped(what) {
   model.live = false;
   model.gone = what;
   changed();
 }
 
-// apply changes the model by a line of the event stream.
 export function apply(line) {
   for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
   for (const [session, texts] of Object.entries(line.texts ?? {})) model.texts.set(session, texts);

@@ -41,7 +41,6 @@ async function send(path, options) {
   throw new Refused(response.status, await response.text().then(parse).catch(() => null));
 }
 
-// request gets data, or sends a body to an action, and returns the answer.
 export async function request(path, body) {
   return parse(await (await send(path, post(body))).text());
 }

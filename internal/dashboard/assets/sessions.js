@@ -2,10 +2,10 @@
 
 import { bar, sparkline } from "./charts.js";
 import { act, endJobs } from "./dialogs.js";
-import { byId, copyable, el, fact, moreMenu, setAttribute, setText, show, sync, withCommands } from "./dom.js";
-import { model } from "./model.js";
+import { byId, copyable, el, fact, moreMenu, setAttribute, setText, show, sync, tell, withCommands } from "./dom.js";
+import { changed, model } from "./model.js";
 import { extendJob, sessionPath, startJob, startWith } from "./start.js";
-import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState } from "./words.js";
+import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState, waitsFor } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
@@ -24,13 +24,14 @@ export function drawSessions(now) {
 }
 
 const resting = 5;
+const seen = new Set(); // failures whose reason was opened and closed again
 
 // rank orders the sessions: what needs somebody, what is ready, what runs unwatched, what is on its
 // way, what failed.
 function rank(s, now) {
   if (s.state === "needs-login" || asks(s)) return 0;
   if (s.state === "ready") return 1;
-  if (s.state === "failed") return 4;
+  if (s.state === "failed") return seen.has(s.name + s.since) ? resting : 4;
   if (s.state === "ended" ? othersOf(s).length : s.state === "down" && charged(s, now)) return 2;
   return ["down", "ended"].includes(s.state) ? resting : 3;
 }
@@ -54,7 +55,6 @@ const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
 
-// leftBehind reports whether a session is down while its job runs.
 const leftBehind = (s, now) => s.state === "down" && jobAlive(s, now) && !jobWaits(s.job);
 
 function stateOf(s, now) {
@@ -66,7 +66,11 @@ function card(name) {
   const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
   const state = el("p", { class: "state" });
   const cause = el("p", { class: "cause" });
-  const failure = el("details", {}, el("summary", { "aria-label": `Why ${name} failed` }, "Why?"));
+  const failure = el("details", { ontoggle: () => {
+    const s = model.sessions.get(name);
+    if (!failure.open && s) seen.add(s.name + s.since);
+    changed();
+  } }, el("summary", { "aria-label": `Why ${name} failed` }, "Why?"));
   const output = el("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${name}` });
   const hint = el("p", { class: "hint" });
   const where = el("p", { class: "about" });
@@ -94,17 +98,14 @@ function card(name) {
       show(failure, failed);
       if (failed && cause.parentNode === root) failure.append(cause, output, hint);
       else if (!failed && cause.parentNode === failure) failure.after(cause, output, hint);
-      withCommands(cause, why);
-      show(cause, !!why);
+      tell(cause, why);
       setText(output, lines.join("\n"));
       show(output, lines.length > 0);
-      withCommands(hint, hintOf(s));
-      show(hint, !!hintOf(s));
+      tell(hint, waitsFor(s) ? "" : hintOf(s));
       withCommands(where, whereOf(s, now));
       sync(others, othersOf(s), (text) => text, otherJob);
       show(others, othersOf(s).length > 0);
-      setText(held, heldText(s, now));
-      show(held, !!held.textContent);
+      tell(held, heldText(s, now));
       sync(address, s.url ? [s.url] : [], (url) => url, (url) => ({ root: copyable(url), update() {} }));
       show(address, !!s.url);
       drawTimeLeft(left, s, now);
@@ -139,7 +140,10 @@ function row(name) {
   };
 }
 
-const causeOf = (s) => (asks(s) ? "answer in the window that asks" : s.cause ?? "");
+function causeOf(s) {
+  if (waitsFor(s)) return `waits for ${hostLabel(s.host)}`;
+  return asks(s) ? "answer in the window that asks" : s.cause ?? "";
+}
 
 function whereOf(s, now) {
   const parts = [hostLabel(s.host)];
@@ -161,7 +165,6 @@ function drawTimeLeft(left, s, now) {
 
 const percent = (n) => `${Math.round(n)} %`;
 
-// mean is that of the GPUs; undefined if none is measured.
 function mean(gpus) {
   const known = (gpus ?? []).filter((g) => g.percent !== undefined);
   return known.length ? known.reduce((sum, g) => sum + g.percent, 0) / known.length : undefined;
@@ -274,7 +277,7 @@ function makeButtons(name) {
       if (end.parentNode !== place) place.insertBefore(end, reconnects ? more : null);
       sync(pages, s.endpoints ?? [], (e) => e.name, (e) => endpoint(name, e));
       show(open, page);
-      show(login, s.state === "needs-login");
+      show(login, s.state === "needs-login" && !waitsFor(s));
       show(start, settled);
       show(log, !!s.job);
       show(dismiss, s.state === "failed" && !alive);

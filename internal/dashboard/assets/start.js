@@ -1,13 +1,13 @@
 // What is asked before a job is started or extended.
 
 import { act, ask, complain } from "./dialogs.js";
+import { byId, el, setText } from "./dom.js";
 import { model } from "./model.js";
 import { request } from "./server.js";
-import { clock } from "./words.js";
+import { clock, duration } from "./words.js";
 
 export const sessionPath = (name, verb) => `/api/sessions/${encodeURIComponent(name)}/${verb}`;
 
-// startJob asks which job is meant, if several run under the session's name.
 export async function startJob(button, s, adopt) {
   const candidates = (s.candidates ?? []).map((j) => [j.id, `${j.id}${j.node ? ` on ${j.node}` : ""}${j.start ? `, since ${clock(j.start)}` : ""}`]);
   let answer = {};
@@ -20,8 +20,7 @@ export async function startJob(button, s, adopt) {
   if (answer) await act(button, `${adopt ? "reconnect to" : "start"} ${s.name}`, sessionPath(s.name, "start"), { ...answer, adopt });
 }
 
-// labels are short, with the unit; what a site asks besides has its own words. The first are
-// chosen often.
+// labels are short, with the unit; what a site asks besides has its own words.
 const labels = {
   hours: "Hours", gpus: "GPUs", gpu_type: "GPU type", cpus: "CPU cores", memory: "Memory, such as 16G",
   account: "Account", project: "Project", partition: "Partition", queue: "Queue", nodes: "Nodes", qos: "QoS",
@@ -43,18 +42,37 @@ export async function startWith(button, s) {
   }
   const rank = (o) => (often.includes(o.name) ? often.indexOf(o.name) : often.length);
   const read = options.some((o) => o.script || o.value); // of a script that tunctl writes, all is known
-  const own = (o) => (o.script ? `${o.script}${o.name === "hours" ? " h" : ""}, as in the script` : read ? "the site's default" : "as in the script");
+  const own = (o) => (o.script ? `${o.name !== "hours" ? o.script : o.script < 1 ? duration(3600_000 * o.script) : `${o.script} h`}, as in the script` : read ? "the site's default" : "as in the script");
   const seldom = (o) => labels[o.name] !== undefined && !often.includes(o.name) && !o.value;
-  const answers = await ask({
-    title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as it is.", yes: "Start", presets: choices.recent ?? [],
+  const changed = (answers) => Object.fromEntries(options.filter((o) => answers[o.name] !== (o.value ?? "")).map((o) => [o.name, answers[o.name]]));
+  // below tells the cost of what is chosen and, if asked, when the scheduler would start it.
+  const below = (values, wrong) => {
+    const about = el("p", { class: "about", role: "status" });
+    let last = 0;
+    const tell = async (start) => {
+      const own = ++last;
+      if (start) setText(about, "Asking the scheduler…");
+      try {
+        const { text } = await request(sessionPath(s.name, "preview"), { with: changed(values()), start });
+        if (own === last) setText(about, text ?? "");
+      } catch (error) {
+        if (own !== last) return;
+        setText(about, "");
+        if (start || options.some((o) => o.ask === error.hint)) wrong(error);
+      }
+    };
+    tell(false);
+    byId("dialog-fields").onchange = () => tell(false);
+    return el("div", { class: "presets" }, about, el("button", { type: "button", onclick: () => tell(true) }, "When would it start?"));
+  };
+  await ask({
+    title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as it is.", yes: "Start", presets: choices.recent ?? [], below,
+    accept: (answers) => request(sessionPath(s.name, "start"), { with: changed(answers) }),
     fields: options.toSorted((a, b) => rank(a) - rank(b)).map((o) => ({
-      name: o.name, label: labels[o.name] ?? o.ask ?? o.name, value: o.value ?? "", choices: o.choices ?? [], suggestions: o.known ?? known(s, o.name),
+      name: o.name, ask: o.ask, label: labels[o.name] ?? o.ask ?? o.name, value: o.value ?? "", choices: o.choices ?? [], suggestions: o.known ?? known(s, o.name),
       placeholder: o.value === undefined && o.name in labels ? own(o) : undefined, rare: seldom(o),
     })),
   });
-  if (!answers) return;
-  const changed = options.filter((o) => answers[o.name] !== (o.value ?? ""));
-  await act(button, `start ${s.name}`, sessionPath(s.name, "start"), { with: Object.fromEntries(changed.map((o) => [o.name, answers[o.name]])) });
 }
 
 // known are the values that earlier jobs on the session's host had, and the accounts with a balance.

@@ -14,7 +14,7 @@ export function duration(ms) {
   return hours ? `${hours} h ${two} min` : `${minutes} min`;
 }
 
-// clock is the time of day, with the weekday or the date if it is not today's: "16:05", "Tue 16:05", "3 Mar 16:05".
+// clock is the time of day: "16:05", "Tue 16:05", "3 Mar 16:05".
 export function clock(time, now = new Date()) {
   const at = new Date(time);
   const options = { hour: "2-digit", minute: "2-digit", hour12: false };
@@ -26,8 +26,14 @@ export function clock(time, now = new Date()) {
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-// hintOf is what to do about a session or a host, but for what the button beside it does.
-export const hintOf = ({ hint = "" }) => (/^run `tunctl login /.test(hint) ? "" : sentence(hint));
+// hintOf is what to do about a session or a host, but for what the buttons beside it do.
+export const hintOf = ({ hint = "" }) => (/^run `tunctl login |^`tunctl up \S+` reconnects/.test(hint) ? "" : sentence(hint));
+
+// waitsFor is the host that keeps a session from going on.
+export function waitsFor(s) {
+  const h = model.hosts.get(s.host);
+  return h?.cause && !h.asking && !["up", "connecting"].includes(h.state) && s.cause?.startsWith(h.cause) ? h : undefined;
+}
 
 export function bytes(n) {
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -53,7 +59,6 @@ export function hostState(h) {
   return [kind, sentence(model.states.get(h.alias) ?? h.state)];
 }
 
-// hostLabel is a host's name; that of a host behind others has the hops in it.
 export function hostLabel(alias) {
   const hops = alias.split(",");
   const last = hops.pop();
@@ -74,8 +79,7 @@ const over = ["finished", "failed", "cancelled", "timeout", "oom", "nodefail", "
 export const jobWaits = (job) => waiting.includes(job.state);
 export const jobEnded = (job) => over.includes(job.state);
 
-// jobAlive reports whether a session has a job that runs or waits. The job of a session
-// that is down is not watched: it counts until its time limit.
+// jobAlive reports whether a session has a job. That of one that is down counts until its time limit.
 export function jobAlive(s, now) {
   if (!s.job || jobEnded(s.job)) return false;
   return s.state !== "down" || !s.job.end || Date.parse(s.job.end) > now;

@@ -432,8 +432,8 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	v.shows("#cards .state", "Login needed")
 	v.examine("a login")
 	v.picture("dashboard-login.png")
-	v.click("Log in for jupyter")
-	v.shows("[data-session=jupyter] .result", "terminal window")
+	v.click("Log in… (lab-pass)")
+	v.shows("#toast .result", "terminal window")
 	window, err := os.ReadFile(filepath.Join(v.dir, "windows"))
 	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(window)), "login lab-pass") {
 		t.Fatalf("the window runs %q, %v", window, err)
