@@ -193,6 +193,7 @@ func pictureAgent(sessions int, stop <-chan struct{}) http.Handler {
 		{{Text: "warning: ", Style: "yellow"}, {Text: "2 samples were skipped"}},
 		{{Text: "saved ", Style: "green"}, {Text: "model-120.pt", Style: "cyan"}, {Text: " in ", Style: ""}, {Text: "3 s", Style: "magenta"}},
 	}, 30)}))
+	routes.Handle("POST /v1/preview", answer(api.Preview{Cost: "4 GPU-hours, 32 core-hours"}))
 	routes.Handle("GET /v1/sessions/{name}/choices", answer(api.ChoicesResponse{
 		Options: []api.Option{
 			{Name: "hours", Ask: "How many hours should the job last?", Script: "4"},
@@ -332,6 +333,7 @@ func TestPageInARealBrowser(t *testing.T) {
 			p.run(`document.querySelector("[data-session=rstudio] [aria-label^='Start with']").click()`)
 			p.shows("#dialog", "Start rstudio with")
 			must.Do(p.t, p.page.Until(p.ctx, `document.querySelector("#dialog input").placeholder === "4 h, as in the script" && document.querySelector("[list=of-account]").list.options.length === 2`))
+			p.shows("#dialog", "Cost: 4 GPU-hours")
 			p.pictures("start-with")
 			p.run(`document.getElementById("dialog-no").click()`)
 		}

@@ -247,7 +247,7 @@ func trafficText(forwards []api.Forward) string {
 
 var sessionColours = map[api.SessionState]string{
 	api.SessionReady: term.Green, api.SessionFailed: term.Red, api.SessionDown: term.Grey,
-	api.SessionNeedsLogin: term.Yellow, api.SessionEnded: term.Yellow, api.SessionReconnecting: term.Yellow,
+	api.SessionNeedsLogin: term.Yellow, api.SessionEnded: term.Yellow, api.SessionReconnecting: "",
 	api.SessionConnecting: "", api.SessionSubmitting: "", api.SessionQueued: "", api.SessionStarting: "",
 }
 

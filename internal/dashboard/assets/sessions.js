@@ -29,7 +29,7 @@ const seen = new Set(); // failures whose reason was opened and closed again
 // rank orders the sessions: what needs somebody, what is ready, what runs unwatched, what is on its
 // way, what failed.
 function rank(s, now) {
-  if (s.state === "needs-login" || asks(s)) return 0;
+  if ((s.state === "needs-login" && !waitsFor(s)) || asks(s)) return 0;
   if (s.state === "ready") return 1;
   if (s.state === "failed") return seen.has(s.name + s.since) ? resting : 4;
   if (s.state === "ended" ? othersOf(s).length : s.state === "down" && charged(s, now)) return 2;
@@ -38,7 +38,8 @@ function rank(s, now) {
 
 // foremost is the kind and the words of the state that the tab shows.
 export function foremost(now) {
-  const [s] = [...model.sessions.values()].filter((s) => rank(s, now) < resting).sort((a, b) => rank(a, now) - rank(b, now));
+  const first = (s) => (s.state === "needs-login" ? 0 : rank(s, now));
+  const [s] = [...model.sessions.values()].filter((s) => first(s) < resting).sort((a, b) => first(a) - first(b));
   if (!s) return ["good", ""];
   const [kind, words] = stateOf(s, now);
   return [kind, `${s.name}: ${words} · `];

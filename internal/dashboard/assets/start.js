@@ -63,7 +63,7 @@ export async function startWith(button, s) {
     };
     tell(false);
     byId("dialog-fields").onchange = () => tell(false);
-    return el("div", { class: "presets" }, about, el("button", { type: "button", onclick: () => tell(true) }, "When would it start?"));
+    return el("div", { class: "presets" }, el("button", { type: "button", onclick: () => tell(true) }, "When would it start?"), about);
   };
   await ask({
     title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as it is.", yes: "Start", presets: choices.recent ?? [], below,

@@ -47,7 +47,7 @@ export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: 1 }
 // The kind of a state gives its colour; its words are the agent's, and never depend on colour alone.
 const sessionKinds = {
   connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", ready: "good",
-  "needs-login": "attention", reconnecting: "attention", failed: "trouble", down: "quiet", ended: "quiet",
+  "needs-login": "attention", reconnecting: "busy", failed: "trouble", down: "quiet", ended: "quiet",
 };
 
 export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts.get(s.name)?.state ?? s.state)];
