@@ -97,14 +97,21 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 
 // checkRequests has the hosts and origins of the client's requests checked, unless the
 // target requires a token. That is decided once for a connection, whatever its target becomes.
+// Local tokens are checked in any case.
 func (c *clientConn) checkRequests() {
+	requests := requestStream{hosts: &c.hosts}
 	if c.current().trusted {
-		c.checked = false
+		c.checked, requests.hosts = false, nil
+	}
+	if c.o.LocalToken != nil {
+		requests.edit = c.checkTokens
+	}
+	if requests.hosts == nil && requests.edit == nil {
 		return
 	}
-	c.conn = newCheckedConn(c.conn, c.hosts, func(err error) {
+	c.conn = newCheckedConn(c.conn, requests, func(err error) {
 		c.counters.refused.Add(1)
-		c.log.Warn("refused a foreign request", "err", err)
+		c.log.Warn("refused a request", "err", err)
 	})
 }
 
@@ -181,7 +188,7 @@ func (c *clientConn) connectTo(ctx context.Context, state *targetState) (*relayC
 		return nil, api.ErrDown
 	case t == nil:
 		return nil, errNoTarget
-	case !t.HasToken && !c.checked:
+	case t.Token.IsZero() && !c.checked:
 		return nil, errUnchecked
 	case t.HTTP && t.Upgrades != nil && c.firstRequest(ctx).isUpgrade():
 		return c.dialUpgrade(ctx, state)

@@ -50,7 +50,7 @@ func TestARequestOnAnOpenConnectionDoesNotWaitForALinkThatIsDown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := listen(t, ListenOptions{Name: "jupyter"})
-			f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, func(c *net.TCPConn) { echo(c) }), HasToken: true})
+			f.Open(Target{Dialer: direct, Network: "tcp", Address: far(t, func(c *net.TCPConn) { echo(c) }), Token: token(true)})
 			c := dialForward(t, f)
 			say(c, request)
 			if _, err := io.ReadFull(c, make([]byte, len(request))); err != nil {

@@ -58,9 +58,9 @@ type Target struct {
 	// HTTP is set if browsers connect to the target and the client sends first: a
 	// failed dial is answered with a page, and connections are opened in advance.
 	HTTP bool
-	// HasToken is set if the server there requires a token. Requests to any other
-	// server must use a name of this machine.
-	HasToken bool
+	// Token is what the server there requires; zero: none, or it is not known. Requests to a
+	// server without one must use a name of this machine.
+	Token api.Secret
 	// Limited is set if a connection costs more than a round trip: none is opened in
 	// advance.
 	Limited bool
@@ -128,6 +128,9 @@ type ListenOptions struct {
 	// the system can tell them apart.
 	Shared bool
 	Hosts  []string // allowed in a request's Host and Origin besides the names of this machine
+	// LocalToken, if set, is the token of this computer's own that clients may send in place of
+	// the target's; "" is none.
+	LocalToken func() string
 	// Ports, if set, are those of all forwards of the session: their pages may use each
 	// other.
 	Ports   func() []int
@@ -267,7 +270,12 @@ func (f *Forward) Close() error {
 // Open sends connections to t from now on, including those that wait. Established
 // connections keep their target. Connections that were opened in advance are closed,
 // even if the target is the same.
-func (f *Forward) Open(t Target) { f.setState(&t, Reason{}) }
+func (f *Forward) Open(t Target) {
+	if f.o.LocalToken != nil {
+		t = exchangeTokens(t)
+	}
+	f.setState(&t, Reason{})
+}
 
 // Withdraw removes the target. Established connections stay; new ones wait, or get r
 // as an answer.
@@ -285,7 +293,7 @@ func (f *Forward) setState(t *Target, r Reason) {
 	last := f.state
 	switch {
 	case t != nil:
-		next.trusted = t.HasToken
+		next.trusted = !t.Token.IsZero()
 	case last != nil:
 		next.trusted = last.trusted
 	}

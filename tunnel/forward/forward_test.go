@@ -474,7 +474,7 @@ func TestThePageIsToldByAnyNameWhereTheNetworkReachesAServerWithAToken(t *testin
 		}
 		f.hosts.network = test.network
 		run(t, f)
-		f.Open(Target{Dialer: pipeTo(echo), Network: "tcp", Address: "x:1", HTTP: true, Limited: true, HasToken: test.token})
+		f.Open(Target{Dialer: pipeTo(echo), Network: "tcp", Address: "x:1", HTTP: true, Limited: true, Token: token(test.token)})
 		f.Withdraw(Reason{Title: "jupyter is queued"})
 		c := dialForward(t, f)
 		say(c, strings.Replace(navigation, "localhost:8888", "lab.example:8888", 1))

@@ -93,7 +93,7 @@ func isHostname(name string) bool {
 type checkedConn struct {
 	net.Conn
 	requests requestStream
-	refused  func(error) // called with a foreignError
+	refused  func(error) // called with a refusedError
 	ready    []byte      // passed, but not yet read
 	err      error       // why nothing more passes
 
@@ -102,8 +102,8 @@ type checkedConn struct {
 	relays, answers bool
 }
 
-func newCheckedConn(c net.Conn, hosts allowedHosts, refused func(error)) *checkedConn {
-	return &checkedConn{Conn: c, requests: requestStream{hosts: hosts}, refused: refused}
+func newCheckedConn(c net.Conn, requests requestStream, refused func(error)) *checkedConn {
+	return &checkedConn{Conn: c, requests: requests, refused: refused}
 }
 
 // Read reads what passes the check.
@@ -148,10 +148,10 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 // then the connection just ends.
 func (c *checkedConn) answer(err error) {
 	status, text := http.StatusBadRequest, err.Error()
-	if e, ok := errors.AsType[*foreignError](err); ok {
+	if e, ok := errors.AsType[*refusedError](err); ok {
 		c.refused(err)
 		status = e.status
-		text += "\nhint: " + e.hint + " to allow_hosts in the session's section of the config"
+		text += "\nhint: " + e.hint
 	}
 	if !c.beginAnswer() {
 		return
@@ -187,29 +187,34 @@ func (c *checkedConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// unchecked is the connection under the checks; c itself if there are none.
+// unchecked is the connection under the checks and the exchange of tokens; c itself if there are none.
 func unchecked(c net.Conn) net.Conn {
-	if checked, ok := c.(*checkedConn); ok {
-		return checked.Conn
+	switch c := c.(type) {
+	case *checkedConn:
+		return c.Conn
+	case *exchangedConn:
+		return c.Conn
 	}
 	return c
 }
 
-// foreignError is a request that a web site elsewhere may have caused.
-type foreignError struct {
+// refusedError is a request that a web site elsewhere may have caused, or one with a wrong local token.
+type refusedError struct {
 	status     int
 	text, hint string
 }
 
 // Error implements error.
-func (e *foreignError) Error() string { return e.text + " are not allowed on this forward" }
+func (e *refusedError) Error() string { return e.text + " are not allowed on this forward" }
+
+const allowHosts = " to allow_hosts in the session's section of the config"
 
 func foreignHost(host string) error {
-	return &foreignError{http.StatusMisdirectedRequest, fmt.Sprintf("requests for the host name %q", host), "open it by the name localhost, or add the name"}
+	return &refusedError{http.StatusMisdirectedRequest, fmt.Sprintf("requests for the host name %q", host), "open it by the name localhost, or add the name" + allowHosts}
 }
 
 func foreignOrigin(origin string) error {
-	return &foreignError{http.StatusForbidden, fmt.Sprintf("requests by a page of %q", origin), "if you trust that page, add the name of its host"}
+	return &refusedError{http.StatusForbidden, fmt.Sprintf("requests by a page of %q", origin), "if you trust that page, add the name of its host" + allowHosts}
 }
 
 var errBadHead = errors.New("the header of this request cannot be read")
@@ -230,12 +235,15 @@ const (
 // requestStream parses a client's requests (RFC 9112) and lets them pass if their Host
 // and Origin are allowed. A request line passes at once, since what begins like one may be a whole
 // message of another protocol. The rest of the head is held back until it is complete:
-// no server acts on a request before that.
+// no server acts on a request before that. With edit the line is held back, too.
 type requestStream struct {
-	hosts allowedHosts
+	hosts *allowedHosts // nil: all are allowed
+	// edit, if set, returns a request's line and header as they pass, or why they do not.
+	edit  func(line, header []byte) ([]byte, error)
 	state requestState
 	line  []byte // the current line
-	head  []byte // the current head, without the request line
+	head  []byte // what is held back: the current head, without the request line unless there is edit
+	first int    // how much of the head is the request line
 	old   bool   // the current request is of HTTP/1.0, which may have no Host
 	safe  bool   // its method changes nothing; RFC 9110, section 9.2.1
 	left  int64  // how much of the body or chunk is still to come
@@ -254,7 +262,7 @@ func (r *requestStream) filter(b []byte) (pass []byte, err error) {
 		if n == 0 {
 			n = r.addLine(b)
 		}
-		held := r.state == atHead
+		held := r.state == atHead || r.state == atLine && r.edit != nil
 		if held {
 			r.head = append(r.head, b[:n]...)
 		} else {
@@ -264,7 +272,7 @@ func (r *requestStream) filter(b []byte) (pass []byte, err error) {
 		if err := r.parseLine(); err != nil {
 			return nil, err
 		}
-		if held && r.state != atHead {
+		if held && r.state != atHead && len(r.line) == 0 {
 			pass, r.head = append(pass, r.head...), nil
 		}
 	}
@@ -309,7 +317,7 @@ func (r *requestStream) parseLine() error {
 	switch {
 	case r.state == atLine && !mayBeRequest(text, whole):
 		r.enter(atAny)
-	case len(r.line)+len(r.head) > maxPreread && (r.state == atLine || r.state == atHead):
+	case max(len(r.line), len(r.head)) > maxPreread && (r.state == atLine || r.state == atHead):
 		return errBadHead
 	case len(r.line) > maxPreread:
 		r.enter(atAny)
@@ -318,6 +326,7 @@ func (r *requestStream) parseLine() error {
 		method, _, _ := strings.Cut(string(text), " ")
 		r.safe = slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, method)
 		r.old = bytes.HasSuffix(text, []byte("HTTP/1.0"))
+		r.first = len(r.head)
 		r.enter(atHead)
 	case r.state == atHead && len(text) == 0:
 		return r.checkHead()
@@ -335,9 +344,37 @@ func (r *requestStream) enter(s requestState) { r.state, r.line = s, nil }
 
 // checkHead checks a complete head and finds out what follows it.
 func (r *requestStream) checkHead() error {
-	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(r.head))).ReadMIMEHeader()
+	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(r.head[r.first:]))).ReadMIMEHeader()
 	if err != nil {
 		return errBadHead
+	}
+	if err := r.checkOrigin(header); err != nil {
+		return err
+	}
+	if r.edit != nil {
+		if r.head, err = r.edit(r.head[:r.first], r.head[r.first:]); err != nil {
+			return err
+		}
+	}
+	coding := strings.ToLower(strings.Join(header["Transfer-Encoding"], ","))
+	length := header.Get("Content-Length")
+	switch {
+	case strings.HasSuffix(coding, "chunked"):
+		r.enter(atSize)
+	case coding != "":
+		r.enter(atAny)
+	case length != "":
+		r.enterBytes(atBody, length, 10)
+	default:
+		r.enter(atLine)
+	}
+	return nil
+}
+
+// checkOrigin checks the Host and the Origin of a request.
+func (r *requestStream) checkOrigin(header textproto.MIMEHeader) error {
+	if r.hosts == nil {
+		return nil
 	}
 	hosts := header["Host"]
 	if len(hosts) == 0 && !r.old {
@@ -348,25 +385,11 @@ func (r *requestStream) checkHead() error {
 			return foreignHost(host)
 		}
 	}
-	upgrade := header.Get("Upgrade") != ""
+	acts := !r.safe || header.Get("Upgrade") != ""
 	for _, origin := range header["Origin"] {
-		if (upgrade || !r.safe) && !r.hosts.allowOrigin(origin, header.Get("Host")) {
+		if acts && !r.hosts.allowOrigin(origin, header.Get("Host")) {
 			return foreignOrigin(origin)
 		}
-	}
-	coding := strings.ToLower(strings.Join(header["Transfer-Encoding"], ","))
-	length := header.Get("Content-Length")
-	switch {
-	case upgrade:
-		r.enter(atAny)
-	case strings.HasSuffix(coding, "chunked"):
-		r.enter(atSize)
-	case coding != "":
-		r.enter(atAny)
-	case length != "":
-		r.enterBytes(atBody, length, 10)
-	default:
-		r.enter(atLine)
 	}
 	return nil
 }

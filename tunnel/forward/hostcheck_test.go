@@ -47,6 +47,14 @@ func requestBy(t *testing.T, f *Forward, requests ...string) (codes []int, said 
 	return codes, said
 }
 
+// token is what a server requires, or nothing.
+func token(required bool) api.Secret {
+	if !required {
+		return api.Secret{}
+	}
+	return api.NewSecret("3ad1")
+}
+
 func get(host string) string { return "GET /lab HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
 
 const upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -159,7 +167,7 @@ func TestTheEndOfAPrereadDoesNotCutARefusalShort(t *testing.T) {
 	client, server := net.Pipe()
 	defer closing(client)
 	_ = client.SetDeadline(time.Now().Add(longest))
-	c := newCheckedConn(halfPipe{server}, allowedHosts{}, func(error) {})
+	c := newCheckedConn(halfPipe{server}, requestStream{hosts: &allowedHosts{}}, func(error) {})
 	p := startPreread(c)
 	go say(client, get("evil.example"))
 	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
@@ -180,7 +188,7 @@ func TestTheEndOfAPrereadDoesNotCutARefusalShort(t *testing.T) {
 
 func TestAServerWithATokenIsReachedByAnyName(t *testing.T) {
 	f := listen(t, ListenOptions{})
-	withToken := Target{Dialer: direct, Network: "tcp", Address: notebook(t), HTTP: true, HasToken: true}
+	withToken := Target{Dialer: direct, Network: "tcp", Address: notebook(t), HTTP: true, Token: token(true)}
 	f.Open(withToken)
 	if codes, _ := requestBy(t, f, get("lab.example")); codes[0] != 200 {
 		t.Errorf("got %d", codes)
@@ -190,7 +198,7 @@ func TestAServerWithATokenIsReachedByAnyName(t *testing.T) {
 	f.Withdraw(Reason{Transient: true})
 	c := &clientConn{Forward: f, checked: true}
 	c.checkRequests()
-	withToken.HasToken = false
+	withToken.Token = token(false)
 	f.Open(withToken)
 	if _, err := c.connectTo(t.Context(), f.current()); c.checked || !errors.Is(err, errUnchecked) {
 		t.Errorf("checked %v, %v", c.checked, err)

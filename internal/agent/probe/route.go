@@ -64,7 +64,7 @@ func (r *Route) Target() *forward.Target {
 	network, address := dialAddress(r.Endpoint)
 	t := &forward.Target{
 		Dialer: refusalWatch{r.Dialer, r.Refused}, Network: network, Address: address,
-		HTTP: strings.HasPrefix(r.Endpoint.Scheme, "http"), HasToken: !r.Endpoint.Token.IsZero(),
+		HTTP: strings.HasPrefix(r.Endpoint.Scheme, "http"), Token: r.Endpoint.Token,
 		Limited: r.Limited != nil && r.Limited(),
 	}
 	if r.Upgrades != nil {
@@ -304,7 +304,7 @@ func isIncomplete(err error) bool {
 func probeRequest(ctx context.Context, ep api.Endpoint) (*http.Request, error) {
 	u := ep.PageURL("localhost") // Jupyter checks the Host header
 	if ep.App == "jupyter" {
-		u.Path = jupyterBase(u.Path) + "api/status"
+		u.Path = JupyterBase(u.Path) + "api/status"
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err == nil && ep.App == "jupyter" && !ep.Token.IsZero() {
@@ -313,8 +313,8 @@ func probeRequest(ctx context.Context, ep api.Endpoint) (*http.Request, error) {
 	return req, err
 }
 
-// jupyterBase is the server's base URL within the path of one of its pages.
-func jupyterBase(path string) string {
+// JupyterBase is the server's base URL within the path of one of its pages.
+func JupyterBase(path string) string {
 	for _, page := range []string{"lab", "tree", "notebooks", "login"} {
 		if base, ok := strings.CutSuffix(strings.TrimSuffix(path, "/"), "/"+page); ok {
 			return base + "/"
