@@ -25,6 +25,8 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "which", Usage: "open another `ENDPOINT` of the job, such as dask"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token, and open nothing"},
+			&cli.BoolFlag{Name: "client", Usage: "print an address for other programs, which stays the same in each job"},
+			&cli.BoolFlag{Name: "new", Usage: "with --client: replace the token in that address, so that the earlier one no longer works"},
 		},
 		Action: invokeInterruptible(t, atMost(1, "one session", openSession)),
 	}
@@ -32,6 +34,12 @@ func openCommand(t *term.Terminal) *cli.Command {
 
 func openSession(ctx context.Context, inv *invocation) error {
 	which := inv.String("which")
+	switch {
+	case inv.Bool("client"):
+		return clientPage(ctx, inv)
+	case inv.Bool("new"):
+		return usagef("--new is for --client: the token of a job cannot be replaced")
+	}
 	tests := []func(api.Session) bool{hasPage, mayHavePage}
 	if which != "" {
 		tests = slices.Insert(tests, 0, func(s api.Session) bool { return hasEndpoint(s, which) })
@@ -55,6 +63,25 @@ func openSession(ctx context.Context, inv *invocation) error {
 	if page.Password != "" {
 		inv.Say("%s", passwordText(page))
 	}
+	return err
+}
+
+// clientPage prints the address of a session's page for other programs.
+func clientPage(ctx context.Context, inv *invocation) error {
+	if inv.String("which") != "" {
+		return usagef("--client is for the main page of a session")
+	}
+	name, err := inv.chooseSession(ctx, "The address of which session?", "no session has a page", hasPage, mayHavePage)
+	if err != nil {
+		return err
+	}
+	page, err := inv.client.ClientPage(ctx, name, inv.Bool("new"))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(inv.Out, page.URL)
+	inv.Say("this address works in every job of %s, on this computer, while the session is up; whoever has it can use your notebook", name)
+	inv.Say("`tunctl open %s --client --new` replaces its token", name)
 	return err
 }
 

@@ -53,6 +53,14 @@ func (a *server) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, erro
 	return s.Page(r.Context(), r.PathValue("endpoint"))
 }
 
+func (a *server) handleClientPage(r *http.Request, req api.ClientPageRequest) (api.OpenResponse, error) {
+	s, err := a.Sessions.Find(r.PathValue("name"))
+	if err != nil {
+		return api.OpenResponse{}, err
+	}
+	return s.ClientPage(req.New)
+}
+
 // handleAttach brings up a session for a job that was started by hand, or returns the
 // jobs to choose from.
 func (a *server) handleAttach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {

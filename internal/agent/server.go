@@ -57,6 +57,7 @@ func (a *server) routes() http.Handler {
 	localapi.Handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
 	localapi.HandleAt(mux, api.CallOpen, a.handleOpen)
 	localapi.HandleAt(mux, api.CallOpenEndpoint, a.handleOpen)
+	localapi.HandleAt(mux, api.CallClientPage, a.handleClientPage)
 	localapi.HandleAt(mux, api.CallChoices, a.handleChoices)
 	localapi.HandleAt(mux, api.CallAnswer, a.handleAnswer)
 	localapi.HandleAt(mux, api.CallScheduler, func(r *http.Request, _ api.None) (api.SchedulerResponse, error) {

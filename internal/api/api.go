@@ -107,6 +107,7 @@ const (
 	CallStop          Call[None, None]                      = "POST /v1/stop"
 	CallOpen          Call[None, OpenResponse]              = "POST /v1/sessions/{name}/open"
 	CallOpenEndpoint  Call[None, OpenResponse]              = "POST /v1/sessions/{name}/endpoints/{endpoint}/open"
+	CallClientPage    Call[ClientPageRequest, OpenResponse] = "POST /v1/sessions/{name}/client"
 	CallLog           Call[url.Values, LogChunk]            = "GET /v1/sessions/{name}/log" // streams
 	CallChoices       Call[url.Values, ChoicesResponse]     = "GET /v1/sessions/{name}/choices"
 	CallAnswer        Call[Answer, None]                    = "POST /v1/prompts/{id}"

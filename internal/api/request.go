@@ -85,6 +85,12 @@ type DownResponse struct {
 	Sessions []Session `json:"sessions"`
 }
 
+// ClientPageRequest asks for the address of a session's page for other programs, with the session's
+// local token.
+type ClientPageRequest struct {
+	New bool `json:"new,omitempty"` // and no earlier local token
+}
+
 // OpenResponse carries the whole URL of a session's page, token included, and the
 // password for its login page. It is the only response that does, and only over the
 // agent's private socket.

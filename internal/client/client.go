@@ -225,6 +225,12 @@ func (c *Client) EndpointPage(ctx context.Context, session, endpoint string) (ap
 	return callRemote(ctx, c, api.CallOpenEndpoint, api.None{}, session, endpoint)
 }
 
+// ClientPage is the address of a session's page for other programs, with its local token: the one
+// there is, or a new one.
+func (c *Client) ClientPage(ctx context.Context, session string, renew bool) (api.OpenResponse, error) {
+	return call(ctx, c, api.CallClientPage, api.ClientPageRequest{New: renew}, session)
+}
+
 // Login logs in to a host now.
 func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
 	return call(ctx, c, api.CallLogin, api.LoginRequest{Host: host, Env: environment()})

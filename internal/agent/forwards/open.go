@@ -20,6 +20,8 @@ type Options struct {
 	Local  int    // the wanted port of the main page, or 0
 	Shared bool
 	Hosts  []string // allowed in requests besides the names of this machine
+	// LocalToken stands for the token of the main page; see [forward.ListenOptions].
+	LocalToken func() string
 	// Listen opens a listener on the host.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// Waiting is called while a client waits for a target: with true for the user.
@@ -74,7 +76,7 @@ func (f *Set) open(x *Forward, last Ports, o Options) (err error) {
 			return api.Errorf(api.CodeForward, "no local port for %s of %s: %w", x.Page, o.Name, err)
 		}
 	case x.IsPage:
-		if x.Local, err = f.listen(forward.ListenOptions{Port: o.Local, Last: last.Page}, o); err != nil {
+		if x.Local, err = f.listen(forward.ListenOptions{Port: o.Local, Last: last.Page, LocalToken: o.LocalToken}, o); err != nil {
 			return api.Errorf(api.CodeForward, "no local port for %s: %w", o.Name, err)
 		}
 	case x.Spec.Kind == api.ForwardRemote:

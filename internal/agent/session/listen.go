@@ -79,11 +79,12 @@ func lastPorts(rec state.Session) forwards.Ports {
 func (s *Session) forwardOptionsLocked() forwards.Options {
 	return forwards.Options{
 		Name: s.Name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
-		Listen:  s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
-		Waiting: func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
-		Kept:    &s.parts.Kept,
-		Changed: func() { s.Change(func(*facts.Facts) {}) },
-		Log:     s.parts.Log,
+		LocalToken: func() string { return s.Saved().LocalToken },
+		Listen:     s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
+		Waiting:    func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
+		Kept:       &s.parts.Kept,
+		Changed:    func() { s.Change(func(*facts.Facts) {}) },
+		Log:        s.parts.Log,
 	}
 }
 

@@ -114,6 +114,44 @@ func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, erro
 	return pageAt(r.Endpoint, local), nil
 }
 
+// ClientPage is the address of the main page for other programs, which stays although each job has
+// another token: it has the session's local token, which is made the first time and if renew is set.
+// A token can be replaced while the page is not there, too.
+func (s *Session) ClientPage(renew bool) (page api.OpenResponse, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ep, local := s.facts.Endpoint, s.Saved().LocalToken
+	switch {
+	case !s.hasPageLocked():
+		err = api.Errorf(api.CodeUsage, "session %s has no page", s.Name)
+	case ep == nil || s.pages.forwards == nil || s.facts.Link != "":
+		err = api.Errorf(api.CodeNotReady, "session %q has no page with an address: its state is %s", s.Name, s.current.State).
+			WithHint("`tunctl up %s` starts it and waits for it", s.Name)
+	case ep.Scheme != "http" || ep.Token.IsZero() || ep.App == "novnc":
+		err = api.Errorf(api.CodeUsage, "the server of session %s takes no token by plain HTTP, which a local one could stand for", s.Name).
+			WithHint("`tunctl open %s --print` shows its address", s.Name)
+	}
+	if err == nil && local == "" || renew && local != "" {
+		local = forward.NewLocalToken().Reveal()
+		if err := s.parts.Store.Begin(s.Name, func(r *state.Session) { r.LocalToken = local }); err != nil {
+			return page, err
+		}
+		if err != nil {
+			return page, api.Errorf(api.CodeNotReady, "the local token of session %s was replaced; the session has no page now", s.Name).Because(err).
+				WithHint("`tunctl open %s --client` shows the new address while it is up", s.Name)
+		}
+	}
+	if err != nil {
+		return page, err
+	}
+	address := *ep
+	address.Token = api.NewSecret(local)
+	if ep.App == "jupyter" {
+		address.Path = probe.JupyterBase(ep.Path)
+	}
+	return pageAt(address, s.pages.forwards.OfPage("").Local.URLHost()), nil
+}
+
 // findPage returns the address of the main page, or another page.
 func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Page, err error) {
 	s.mu.Lock()

@@ -60,6 +60,8 @@ type Session struct {
 	// Ports are the local ports that were picked for forwards with port 0, by their text,
 	// and for the job's other pages, by their name.
 	Ports map[string]int `json:"ports,omitempty"`
+	// LocalToken stands for the token of the session's page on this computer; "": none was made.
+	LocalToken string `json:"localToken,omitempty"`
 	// Reach is the way to the endpoint that worked last.
 	Reach api.Reach `json:"reach,omitempty"`
 }
