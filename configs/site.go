@@ -26,6 +26,7 @@ type Site struct {
 	Entrances []Entrance      `json:"entrances"`
 	Transfer  string          `json:"transfer,omitempty"` // the data-transfer node, an ssh destination
 	Portal    string          `json:"portal,omitempty"`   // for people without an SSH entrance
+	Keys      string          `json:"keys,omitempty"`     // the page where users register their SSH keys, if sshd reads no file of theirs
 	Before    string          `json:"before,omitempty"`   // what SSH requires, such as a VPN
 	Probe     string          `json:"probe,omitempty"`    // an address that answers only if that is met
 	Login     string          `json:"login,omitempty"`    // what a login asks for
@@ -129,6 +130,7 @@ func (s *Site) fields() []field {
 		{"entrance", "", named(&s.Entrances, newEntrance, (*Entrance).check)},
 		{"transfer", `"dtn.example.org"`, text(&s.Transfer, validHost)},
 		{"portal", `"https://portal.example.org"`, text(&s.Portal)},
+		{"keys", `"https://keys.example.org"`, text(&s.Keys, validAddress)},
 		{"before", `"Connect to the VPN first."`, text(&s.Before)},
 		{"probe", `"login.example.org:22"`, text(&s.Probe)},
 		{"login", `"a password, then a code"`, text(&s.Login)},
@@ -179,6 +181,8 @@ var (
 	// validWebHost is the name of a web host, without scheme, port and path.
 	validWebHost = matching(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`,
 		"is not the name of a web host, in lowercase and without https://, port and path")
+
+	validAddress = matching(`^https://[!-~]+$`, "is not the address of a page, with https://")
 
 	validTemplate = rule{isTemplate, "is not a valid template: answers are written as {{.account}}"}
 )

@@ -286,6 +286,7 @@ func (t *attempt) hostKeyOptions(ask *asker) hostkey.Options {
 func (t *attempt) keyOptions() userkeys.Options {
 	return userkeys.Options{
 		Settings: &t.settings, Asker: keyAsker{&t.ask}, Keyring: &t.pool.keys, Envs: t.pool.o.Envs(), Log: t.log,
+		Passphrase: t.pool.o.Passphrase,
 		Signing: func() (done func()) {
 			t.ask.awaitPerson()
 			return t.ask.awaitHost

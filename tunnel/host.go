@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/tunnel/failure"
+	"tunctl/tunnel/hostkey"
 )
 
 // Host is a login node: whether it is wanted, and its connection.
@@ -379,4 +380,55 @@ func (h *Host) Account() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.identity
+}
+
+// TryKey logs in once more with one key alone, over a connection of its own, and returns what the
+// host asks for besides it. If that is nothing, the next login needs no user.
+func (h *Host) TryKey(ctx context.Context, key ssh.Signer) (besides []string, err error) {
+	return onConnection(h, func(c *conn) ([]string, error) {
+		t := newAttempt(h)
+		t.settings, t.identity = c.settings, c.identity
+		besides, err := t.tryKey(ctx, key)
+		if err == nil && len(besides) == 0 {
+			h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Silent = true })
+		}
+		return besides, err
+	})
+}
+
+func (t *attempt) tryKey(ctx context.Context, key ssh.Signer) (besides []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.pool.o.Limits.DialTimeout+t.pool.o.Limits.HandshakeTimeout)
+	defer cancel()
+	keys, err := hostkey.Load(t.hostKeyOptions(&asker{host: t.host}))
+	if err != nil {
+		return nil, err
+	}
+	raw, _, err := t.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = raw.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	accepted, offered := false, false
+	config := t.config(ctx, keys, nil)
+	config.BannerCallback = nil
+	config.HostKeyCallback = func(_ string, remote net.Addr, key ssh.PublicKey) error { return keys.Check(ctx, remote, key) }
+	config.AuthCallback = func(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+		if accepted = slices.Contains(c.PartialSuccessMethods, methodKey); accepted {
+			besides = c.AllowedMethods
+		}
+		if offered || !slices.Contains(c.AllowedMethods, methodKey) {
+			return nil, nil //nolint:nilnil // no other method is tried
+		}
+		offered = true
+		return ssh.PublicKeys(key), nil
+	}
+	sc, _, _, err := ssh.NewClientConn(raw, t.settings.Address(), config)
+	if err == nil {
+		return nil, sc.Close()
+	}
+	if accepted {
+		return besides, nil
+	}
+	return nil, api.RemoteError(err)
 }

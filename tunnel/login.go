@@ -119,7 +119,10 @@ func (l *login) order() []string {
 	if len(l.s.PreferredAuthentications) > 0 {
 		order = slices.DeleteFunc(slices.Clone(l.s.PreferredAuthentications), func(m string) bool { return !slices.Contains(order, m) })
 	}
-	enabled := map[string]bool{methodKey: l.s.PubkeyAuthentication, methodInteractive: l.s.KbdInteractive, methodPassword: l.s.PasswordAuthentication}
+	if l.s.OwnKey != "" && !slices.Contains(order, methodKey) {
+		order = append([]string{methodKey}, order...)
+	}
+	enabled := map[string]bool{methodKey: l.s.PubkeyAuthentication || l.s.OwnKey != "", methodInteractive: l.s.KbdInteractive, methodPassword: l.s.PasswordAuthentication}
 	return slices.DeleteFunc(order, func(m string) bool { return !enabled[m] })
 }
 

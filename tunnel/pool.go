@@ -43,8 +43,10 @@ type Options struct {
 	Prompter  Prompter
 	Memory    Memory
 	Passwords userkeys.Passwords
-	Limits    Limits
-	Log       *slog.Logger
+	// Passphrase is that of a key that tunctl has made; see [userkeys.Options].
+	Passphrase func(ctx context.Context, path string) (string, error)
+	Limits     Limits
+	Log        *slog.Logger
 	// Askpass is the program that forwards ssh's questions; see [openssh.Askpass]. "": ssh may
 	// ask nothing.
 	Askpass string

@@ -78,7 +78,7 @@ func commands(t *term.Terminal) []*cli.Command {
 			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), outputCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
 		chapter("Jobs and hosts",
 			attachCommand(t), jobsCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
-			loginCommand(t), logoutCommand(t), hostsCommand(t)),
+			loginCommand(t), logoutCommand(t), keyCommand(t), hostsCommand(t)),
 		chapter("One login for everything",
 			sshCommand(t), codeCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),
 		chapter("Setting up",

@@ -67,7 +67,10 @@ func setUp(ctx context.Context, inv *invocation) error {
 		if err := inv.client.Reload(ctx); err != nil {
 			return err
 		}
-		return inv.login(ctx, host, api.KeepNot)
+		if err := inv.login(ctx, host, api.KeepNot); err != nil {
+			return err
+		}
+		return inv.offerKey(ctx, host)
 	}
 	return setup.Run(ctx, inv.Terminal, o)
 }

@@ -24,6 +24,8 @@ type invocation struct {
 	*term.Terminal
 	paths  home.Paths
 	client *client.Client
+
+	passwordOnly bool // the last login asked for the password, and for nothing else to type
 }
 
 // runFunc is what a command does.

@@ -42,7 +42,13 @@ func logIn(ctx context.Context, inv *invocation) error {
 	if _, err := inv.ensureAgent(ctx); err != nil {
 		return err
 	}
-	return inv.login(ctx, host, keep)
+	if err := inv.login(ctx, host, keep); err != nil {
+		return err
+	}
+	if keep != api.KeepNot { // which is in place of a key
+		return nil
+	}
+	return inv.offerKey(ctx, host)
 }
 
 func logoutCommand(t *term.Terminal) *cli.Command {
@@ -128,6 +134,9 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 		}
 	})
 	if cause := context.Cause(ctx); errors.Is(cause, errLoggedIn) {
+		inv.passwordOnly = slices.Contains(q.kinds, api.PromptPassword) && !slices.ContainsFunc(q.kinds, func(k api.PromptKind) bool {
+			return k != api.PromptPassword && k != api.PromptHostKey
+		})
 		return nil
 	} else if cause != nil {
 		return cause

@@ -21,6 +21,7 @@ type promptReader struct {
 	client *client.Client
 	keep   api.Keep // whether to save a password
 
+	kinds     []api.PromptKind                   // of what was asked
 	open      map[string]context.CancelCauseFunc // by the prompt's id
 	elsewhere bool                               // it was said that another window asks
 	asking    sync.WaitGroup
@@ -45,6 +46,7 @@ func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 			q.open = map[string]context.CancelCauseFunc{}
 		}
 		q.open[p.ID] = withdraw
+		q.kinds = append(q.kinds, p.Kind)
 		q.asking.Go(func() {
 			defer withdraw(nil)
 			q.put(asking, p)

@@ -73,7 +73,7 @@ func readSites(p home.Paths) configs.Sites {
 
 // resolver reads host settings as the agent does.
 func resolver(p home.Paths, cfg *configs.Config) sshconfig.Resolver {
-	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg))
+	return settings.Resolver(cfg, readSites(p), sshConfigFile(cfg), p)
 }
 
 func readHost(ctx context.Context, read sshconfig.Resolver, name string) (api.Host, error) {

@@ -64,6 +64,17 @@ func (a *server) routes() http.Handler {
 		name, err := a.Hosts.Scheduler(r.Context(), r.PathValue("host"))
 		return api.SchedulerResponse{Scheduler: name}, err
 	})
+	localapi.HandleAt(mux, api.CallOfferKey, func(r *http.Request, _ api.None) (api.KeyOffer, error) {
+		offer, err := a.Hosts.OfferKey(r.Context(), r.PathValue("host"))
+		return api.KeyOffer{Offer: offer}, err
+	})
+	localapi.HandleAt(mux, api.CallInstallKey, func(r *http.Request, req api.KeyRequest) (api.Key, error) {
+		a.Hosts.UseEnv(req.Env)
+		return a.Hosts.InstallKey(r.Context(), r.PathValue("host"), req.Plain)
+	})
+	localapi.HandleAt(mux, api.CallRemoveKey, func(r *http.Request, _ api.None) (api.Key, error) {
+		return a.Hosts.RemoveKey(r.Context(), r.PathValue("host"))
+	})
 	localapi.HandleAt(mux, api.CallLook, func(r *http.Request, _ api.None) (api.Look, error) {
 		return a.Hosts.Look(r.Context(), r.PathValue("host"))
 	})

@@ -113,6 +113,9 @@ const (
 	CallAnswer        Call[Answer, None]                    = "POST /v1/prompts/{id}"
 	CallStream        Call[StreamRequest, None]             = "POST /v1/stream" // upgrades the connection
 	CallScheduler     Call[None, SchedulerResponse]         = "GET /v1/hosts/{host}/scheduler"
+	CallOfferKey      Call[None, KeyOffer]                  = "POST /v1/hosts/{host}/key/offer"
+	CallInstallKey    Call[KeyRequest, Key]                 = "POST /v1/hosts/{host}/key"
+	CallRemoveKey     Call[None, Key]                       = "DELETE /v1/hosts/{host}/key"
 	CallLook          Call[None, Look]                      = "POST /v1/hosts/{host}/look"
 	CallJobs          Call[url.Values, JobsResponse]        = "GET /v1/hosts/{host}/jobs"
 	CallLastJobs      Call[None, JobsResponse]              = "GET /v1/hosts/{host}/last-jobs"

@@ -26,6 +26,7 @@ type Host struct {
 	Port          int       `json:"port,omitempty"`
 	User          string    `json:"user,omitempty"`
 	IdentityFiles []string  `json:"identityFiles"`
+	OwnKey        string    `json:"ownKey,omitempty"` // the file of the key that tunctl has made for it
 	ProxyJump     string    `json:"proxyJump,omitempty"`
 	ProxyCommand  string    `json:"proxyCommand,omitempty"`
 	Source        string    `json:"source,omitempty"` // "ssh -G" or "ssh_config"
@@ -88,6 +89,16 @@ type Known struct {
 	// Accounts are those that the name led to, the newest last: an edited config can point it elsewhere.
 	Accounts []string `json:"accounts,omitempty"`
 	Logins   Logins   `json:"logins,omitzero"`
+	// KeyOffered says that the user was asked whether to make a key for the host.
+	KeyOffered bool `json:"keyOffered,omitempty"`
+}
+
+// Key is a key that tunctl has made for a host.
+type Key struct {
+	File    string   `json:"file"`              // the private key, on this computer
+	Line    string   `json:"line"`              // the public key, as in authorized_keys
+	Portal  string   `json:"portal,omitempty"`  // the page where the user registers or removes it; "": tunctl does
+	Besides []string `json:"besides,omitempty"` // the login methods that the host asks for after the key
 }
 
 // HostLabel is a host's name for people. The name of a host behind others contains the

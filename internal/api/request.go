@@ -85,6 +85,17 @@ type DownResponse struct {
 	Sessions []Session `json:"sessions"`
 }
 
+// KeyOffer says whether to offer the user a key for a host.
+type KeyOffer struct {
+	Offer bool `json:"offer"`
+}
+
+// KeyRequest asks for a key for a host.
+type KeyRequest struct {
+	Plain bool `json:"plain,omitempty"` // without a passphrase, which needs no keyring
+	Env   Env  `json:"env"`             // of the user's keyring
+}
+
 // ClientPageRequest asks for the address of a session's page for other programs, with the session's
 // local token.
 type ClientPageRequest struct {

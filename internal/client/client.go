@@ -236,6 +236,22 @@ func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
 	return call(ctx, c, api.CallLogin, api.LoginRequest{Host: host, Env: environment()})
 }
 
+// OfferKey reports whether to offer the user a key for a host. It does so once.
+func (c *Client) OfferKey(ctx context.Context, host string) (bool, error) {
+	offer, err := call(ctx, c, api.CallOfferKey, api.None{}, host)
+	return offer.Offer, err
+}
+
+// InstallKey makes a key and has a host accept it; plain is one without a passphrase.
+func (c *Client) InstallKey(ctx context.Context, host string, plain bool) (api.Key, error) {
+	return callRemote(ctx, c, api.CallInstallKey, api.KeyRequest{Plain: plain, Env: environment()}, host)
+}
+
+// RemoveKey removes that key at both ends.
+func (c *Client) RemoveKey(ctx context.Context, host string) (api.Key, error) {
+	return callRemote(ctx, c, api.CallRemoveKey, api.None{}, host)
+}
+
 // Logout disconnects from a host.
 func (c *Client) Logout(ctx context.Context, host string) error {
 	_, err := call(ctx, c, api.CallLogout, api.LoginRequest{Host: host})

@@ -74,7 +74,7 @@ func (e *examination) agentHost(name string) api.Host {
 // keys checks the keys for a login.
 func (e *examination) keys(ctx context.Context, h, live api.Host) {
 	found := []string{}
-	for _, path := range h.IdentityFiles {
+	for _, path := range append(slices.Clone(h.IdentityFiles), h.OwnKey) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:

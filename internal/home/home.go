@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,14 @@ func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl")
 
 // Relays has the relays inside jobs that may outlive the agent, and the secrets that end them.
 func (p Paths) Relays() string { return filepath.Join(p.State, "relays.json") }
+
+// Keys is the folder of the private keys that tunctl has made.
+func (p Paths) Keys() string { return filepath.Join(p.State, "keys") }
+
+// Key is the private key for an account there; it need not exist.
+func (p Paths) Key(user, host string, port int) string {
+	return filepath.Join(p.Keys(), fmt.Sprintf("%s@%s_%d", url.QueryEscape(user), url.QueryEscape(host), port))
+}
 
 // Gateway is the folder of the gateway's host key and its known_hosts file.
 func (p Paths) Gateway() string { return filepath.Join(p.State, "gateway") }

@@ -100,6 +100,7 @@ func hostFacts(h api.Host, now time.Time) [][2]string {
 		{"cipher", agreed.Cipher},
 		{"MAC", agreed.MAC},
 		{"key files", strings.Join(present, ", ")},
+		{"key of tunctl", h.OwnKey},
 		{"settings from", h.Source},
 		{"inside jobs", strings.Join(h.Inside, ", ")},
 	}

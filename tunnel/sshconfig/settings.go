@@ -92,6 +92,10 @@ type Settings struct {
 	// RenewCertificate is the site's command for a new certificate, as a hint.
 	RenewCertificate string
 
+	// OwnKey is the file of the key that tunctl has made for the account, set by Resolver.Preset;
+	// "": none.
+	OwnKey string
+
 	// The limits of the host's site, set by Resolver.Preset. 0 = ours; they can only be
 	// stricter than ours.
 	MaxSessions  int
@@ -112,6 +116,7 @@ func (s Settings) Host() api.Host {
 		Port:          s.Port,
 		User:          s.User,
 		IdentityFiles: append([]string{}, s.IdentityFiles...), // never nil
+		OwnKey:        s.OwnKey,
 		ProxyJump:     strings.Join(s.ProxyJump, ","),
 		ProxyCommand:  s.ProxyCommand,
 		Source:        s.Source,
@@ -152,6 +157,7 @@ func (s Settings) SameDial(other Settings) bool {
 		x.Warnings, x.SSHConfig = nil, ""
 		x.IdentityAgent = ""                                                 // it depends on the environment
 		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
+		x.OwnKey = ""                                                        // it was just made or removed
 		x.LoginPages, x.PublishedHostKeys, x.RenewCertificate, x.SiteHelp = nil, nil, "", ""
 	}
 	return reflect.DeepEqual(s, other)

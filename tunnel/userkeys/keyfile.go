@@ -28,6 +28,7 @@ const maxKeyFile = 256 << 10
 // for the passphrase only when the server accepts that.
 type fileKey struct {
 	path   string
+	own    bool // tunctl has made it
 	public ssh.PublicKey
 	signer ssh.AlgorithmSigner // nil while encrypted, or if only the public key exists
 	pem    []byte              // while encrypted

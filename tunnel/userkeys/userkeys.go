@@ -39,6 +39,8 @@ type Options struct {
 	Asker    Asker
 	Keyring  *Keyring
 	Envs     []api.Env // that may name an ssh-agent, the newest first
+	// Passphrase, if set, is that of a key that tunctl has made, which the user does not know.
+	Passphrase func(ctx context.Context, path string) (string, error)
 	// Signing is called before a key signs, which may need the user's touch or
 	// confirmation, and what it returns is called after that.
 	Signing func() (done func())
@@ -79,11 +81,16 @@ func (k *Keys) Close() {
 // Signers lists the keys: certificates first, then agent keys named in the
 // settings, other agent keys, and keys that only a file has.
 func (k *Keys) Signers() []ssh.Signer {
-	files, held := k.fileKeys(), k.agentKeys()
+	if preferred := k.s.PreferredAuthentications; k.s.OwnKey != "" && (!k.s.PubkeyAuthentication || len(preferred) > 0 && !slices.Contains(preferred, "publickey")) {
+		return k.usable(lists.Map(k.fileKeys(k.s.OwnKey), func(f *fileKey) ssh.Signer { return f })) // the user wants no others
+	}
+	files, held := k.fileKeys(slices.Concat([]string{k.s.OwnKey}, k.s.IdentityFiles)...), k.agentKeys()
 	list := k.certificates(files, held)
 	var onlyFiles []ssh.Signer
 	for _, f := range files {
-		if s := signerOf(held, f.public); s != nil {
+		if f.own { // before the many that an agent may have: servers count refused ones
+			list = append([]ssh.Signer{f}, list...)
+		} else if s := signerOf(held, f.public); s != nil {
 			list = append(list, s)
 		} else if f.private() {
 			onlyFiles = append(onlyFiles, f)
@@ -160,12 +167,13 @@ func (k *Keys) signed(key ssh.PublicKey, err error) {
 }
 
 // fileKeys are the key files that exist and can be read.
-func (k *Keys) fileKeys() []*fileKey {
+func (k *Keys) fileKeys(paths ...string) []*fileKey {
 	var keys []*fileKey
-	for _, path := range k.s.IdentityFiles {
-		key, err := loadKey(path, k.o.Keyring, k.passphrase)
+	for _, path := range slices.DeleteFunc(paths, func(path string) bool { return path == "" }) {
+		key, err := loadKey(path, k.o.Keyring, k.asks(path))
 		switch {
 		case err == nil:
+			key.own = path == k.s.OwnKey
 			keys = append(keys, key)
 		case errors.Is(err, fs.ErrNotExist) && !k.s.OwnIdentities:
 		case errors.Is(err, failure.ErrNobody):
@@ -179,10 +187,15 @@ func (k *Keys) fileKeys() []*fileKey {
 	return keys
 }
 
-// passphrase asks for the passphrase of a key file.
-func (k *Keys) passphrase(question api.Prompt) (string, error) {
-	answer, err := k.o.Asker.Prompt(k.ctx, question)
-	return answer.Text, err
+// asks returns what asks for the passphrase of a key file: the user, or the keyring.
+func (k *Keys) asks(path string) func(api.Prompt) (string, error) {
+	return func(question api.Prompt) (string, error) {
+		if path == k.s.OwnKey && k.o.Passphrase != nil {
+			return k.o.Passphrase(k.ctx, path)
+		}
+		answer, err := k.o.Asker.Prompt(k.ctx, question)
+		return answer.Text, err
+	}
 }
 
 // agentKeys are those of the user's ssh-agent. Each login dials it again, since its

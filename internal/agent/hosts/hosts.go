@@ -64,6 +64,9 @@ type Hosts struct {
 	quotas   sync.Map // the last api.QuotaResponse of a host, by its name
 	learned  sync.Map // what compute nodes have shown about the host before them, a *node.Learned by its *tunnel.Host
 	relays   *relays
+
+	passwords *passwords.Passwords
+	keys      sync.Mutex // held while a key is made, installed or removed
 }
 
 // New returns the hosts. Nothing is connected before Start.
@@ -75,20 +78,22 @@ func New(o Options) *Hosts {
 	if err != nil {
 		h.log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
+	h.passwords = passwords.New(h.store, h.envs.newest)
 	h.Pool = tunnel.NewPool(tunnel.Options{
-		SSHConfig: h.settings.SSHConfig(),
-		Prompter:  o.Prompter,
-		Memory:    h.store,
-		Passwords: passwords.New(h.store, h.envs.newest),
-		Askpass:   self,
-		Limits:    o.Connections,
-		Network:   o.Network,
-		Log:       h.log,
-		Changed:   o.Changed,
-		Envs:      h.envs.all,
-		Target:    func(name string) string { return h.settings.Config().Host(name).SSH },
-		Preset:    h.settings.Preset,
-		Spelling:  h.spelling,
+		SSHConfig:  h.settings.SSHConfig(),
+		Prompter:   o.Prompter,
+		Memory:     h.store,
+		Passwords:  h.passwords,
+		Passphrase: h.passwords.Passphrase,
+		Askpass:    self,
+		Limits:     o.Connections,
+		Network:    o.Network,
+		Log:        h.log,
+		Changed:    o.Changed,
+		Envs:       h.envs.all,
+		Target:     func(name string) string { return h.settings.Config().Host(name).SSH },
+		Preset:     h.settings.Preset,
+		Spelling:   h.spelling,
 	})
 	return h
 }

@@ -126,10 +126,15 @@ func Apps(cfg *configs.Config) []detect.App {
 // user's ssh_config leaves open.
 func (s *Settings) Preset(host string, to *sshconfig.Settings) {
 	site, _ := s.Site(host)
-	preset(to, s.Config().Host(host), site)
+	preset(to, s.Config().Host(host), site, s.paths)
 }
 
-func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
+// Key is the private key of tunctl's own for an account; it need not exist.
+func (s *Settings) Key(account *sshconfig.Settings) string {
+	return s.paths.Key(account.User, account.Hostname, account.Port)
+}
+
+func preset(s *sshconfig.Settings, own configs.Host, site configs.Site, paths home.Paths) {
 	s.BeforeLogin, s.Transport = own.BeforeLogin, own.Transport
 	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
 		s.ServerAliveInterval = time.Duration(site.Keepalive)
@@ -159,18 +164,26 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site) {
 			s.IdentityFiles = append([]string{key}, s.IdentityFiles...)
 		}
 	}
+	if key := paths.Key(s.User, s.Hostname, s.Port); isFile(key) {
+		s.OwnKey = key
+	}
+}
+
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // Resolver reads hosts as an agent with that config, those sites and that ssh_config
 // does, for commands that need no agent.
-func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string) sshconfig.Resolver {
+func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string, paths home.Paths) sshconfig.Resolver {
 	return sshconfig.Resolver{
 		SSHConfig: sshConfig,
 		Target:    func(name string) string { return cfg.Host(name).SSH },
 		Preset: func(name string, s *sshconfig.Settings) {
 			own := cfg.Host(name)
 			site, _ := sites.Find(own.Site) // an unknown one, or none, adds nothing
-			preset(s, own, site)
+			preset(s, own, site, paths)
 		},
 	}
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/desktop"
+	"tunctl/internal/term"
+)
+
+func keyCommand(t *term.Terminal) *cli.Command {
+	return &cli.Command{
+		Name:  "key",
+		Usage: "let tunctl reconnect to a host by a key of its own",
+		Subcommands: []*cli.Command{
+			{
+				Name: "install", Usage: "make a key, and have the host accept it", ArgsUsage: "HOST",
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "no-passphrase", Usage: "without a keyring: the key itself is on the disk, which many centres forbid"},
+				},
+				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", installKey)),
+			},
+			{
+				Name: "remove", Usage: "remove that key, here and on the host", ArgsUsage: "HOST",
+				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", removeKey)),
+			},
+		},
+	}
+}
+
+func installKey(ctx context.Context, inv *invocation) error {
+	host := inv.Args().First()
+	if err := inv.connectHost(ctx, host, inv.login); err != nil {
+		return err
+	}
+	plain := inv.Bool("no-passphrase")
+	if err := checkKeyring(ctx); err != nil && !plain {
+		if yes, err := inv.agreesToPlainKey(ctx, err); !yes || err != nil {
+			return err
+		}
+		plain = true
+	}
+	return inv.installKey(ctx, host, plain)
+}
+
+// agreesToPlainKey asks whether to make a key without a passphrase, since there is no keyring.
+func (inv *invocation) agreesToPlainKey(ctx context.Context, why error) (bool, error) {
+	inv.Say("There is no system keyring here (%v), so the key would be on this computer's disk without a passphrase: who reads your files can use it. Many centres forbid that.", why)
+	if !inv.Interactive {
+		return false, api.Errorf(api.CodeNeedsPerson, "no key was made").WithHint("`--no-passphrase` makes one without a keyring")
+	}
+	answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect by itself? [y/N] ", true)
+	return err == nil && strings.HasPrefix(strings.ToLower(answer), "y"), err
+}
+
+// offerKey asks once, after a login that took a password and nothing else, whether to make a key. What
+// fails does not matter to the login.
+func (inv *invocation) offerKey(ctx context.Context, host string) error {
+	if !inv.Interactive || !inv.passwordOnly {
+		return nil
+	}
+	if offer, err := inv.client.OfferKey(ctx, host); err != nil || !offer {
+		return nil //nolint:nilerr // see above
+	}
+	plain := false
+	if why := checkKeyring(ctx); why != nil {
+		yes, err := inv.agreesToPlainKey(ctx, why)
+		if !yes || err != nil {
+			return err
+		}
+		plain = true
+	} else if answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect by itself? [Y/n] ", true); err != nil || !slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer)) {
+		return err
+	}
+	if err := inv.installKey(ctx, host, plain); err != nil {
+		printError(inv.Terminal, err)
+	}
+	return nil
+}
+
+func (inv *invocation) installKey(ctx context.Context, host string, plain bool) error {
+	key, err := inv.client.InstallKey(ctx, host, plain)
+	if err != nil {
+		return err
+	}
+	if key.Portal != "" {
+		return inv.registerKey(ctx, host, key)
+	}
+	inv.Say("%s %s accepts the key %s", inv.Paint(term.Green, "✓"), host, key.File)
+	if len(key.Besides) > 0 {
+		inv.Say("! besides the key it asks for more at each login (%s), so tunctl cannot reconnect by itself", strings.Join(key.Besides, ", "))
+		return nil
+	}
+	inv.Say("tunctl reconnects by itself from now on; `tunctl key remove %s` ends that", host)
+	return nil
+}
+
+// registerKey takes the user to the page where a site's keys are registered.
+func (inv *invocation) registerKey(ctx context.Context, host string, key api.Key) error {
+	fmt.Fprintln(inv.Out, key.Line)
+	copied := ""
+	if desktop.Copy(ctx, key.Line) == nil {
+		copied = ", which is on the clipboard"
+	}
+	inv.Say("register this key%s, at %s; then `tunctl logout %s` and `tunctl login %s` try it", copied, key.Portal, host, host)
+	if err := desktop.Open(ctx, key.Portal); err != nil {
+		inv.Say("open that page yourself: %v", err)
+	}
+	return nil
+}
+
+func removeKey(ctx context.Context, inv *invocation) error {
+	host := inv.Args().First()
+	if err := inv.connectHost(ctx, host, inv.login); err != nil {
+		return err
+	}
+	key, err := inv.client.RemoveKey(ctx, host)
+	if err != nil {
+		return err
+	}
+	inv.Say("%s removed the key for %s", inv.Paint(term.Green, "✓"), host)
+	if key.Portal != "" {
+		inv.Say("remove it at %s, too: %s", key.Portal, key.Line)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package hosts
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tunctl/internal/agent/passwords"
+	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
+	"tunctl/tunnel"
+)
+
+// keyScript changes ~/.ssh/authorized_keys.
+//
+//go:embed authorizedkeys.sh
+var keyScript string
+
+// undoTimeout bounds taking out a key that does not work, also for a client that has left.
+const undoTimeout = 30 * time.Second
+
+// OfferKey reports whether to offer the user a key for a host that is connected: once, and if there is none.
+func (h *Hosts) OfferKey(ctx context.Context, host string) (bool, error) {
+	if err := h.AllowedAndConnected(ctx, host); err != nil {
+		return false, err
+	}
+	path, err := h.keyPath(ctx, host)
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(path)
+	offer := errors.Is(err, fs.ErrNotExist) && !h.store.Known(host).KeyOffered && h.Pool.Host(host).Status().Transport != api.TransportOpenSSH
+	h.store.Remember(host, func(k *api.Known) { k.KeyOffered = true })
+	return offer, nil
+}
+
+// keyPath is the file of the key for the account that a host's name leads to.
+func (h *Hosts) keyPath(ctx context.Context, host string) (string, error) {
+	account, err := h.Pool.Settings(ctx, host)
+	return h.settings.Key(&account), err
+}
+
+// InstallKey makes a key for a host, unless there is one, and has the host accept it; plain is one
+// without a passphrase. If the host does not accept it, nothing has changed. Where keys belong to a
+// site's portal, the user takes it there.
+func (h *Hosts) InstallKey(ctx context.Context, host string, plain bool) (api.Key, error) {
+	if err := h.AllowedAndConnected(ctx, host); err != nil {
+		return api.Key{}, err
+	}
+	to := h.Pool.Host(host)
+	if to.Status().Transport == api.TransportOpenSSH {
+		return api.Key{}, api.Errorf(api.CodeUsage, "the ssh program logs in to %s, which does not use keys of tunctl's", host).
+			WithHint(`ssh-keygen and ssh-copy-id make and install a key for it`)
+	}
+	path, err := h.keyPath(ctx, host)
+	if err != nil {
+		return api.Key{}, err
+	}
+	h.keys.Lock()
+	defer h.keys.Unlock()
+	_, err = os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew {
+		if err := h.passwords.MakeKey(ctx, path, keyComment(), plain); err != nil {
+			return api.Key{}, api.Errorf(api.CodeFailed, "could not make a key for %s: %w", host, err)
+		}
+	}
+	key, err := h.installKey(ctx, to, path)
+	if err == nil || !isNew {
+		return key, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	return api.Key{}, withCause(err, h.passwords.RemoveKey(ctx, path))
+}
+
+func (h *Hosts) installKey(ctx context.Context, to *tunnel.Host, path string) (api.Key, error) {
+	signer, err := h.passwords.Key(ctx, path)
+	if err != nil {
+		return api.Key{}, err
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+	key := api.Key{File: path, Line: line + " " + keyComment()}
+	host := to.Status().Alias
+	if site, ok := h.settings.Site(host); ok && site.Keys != "" {
+		key.Portal = site.Keys
+		return key, nil
+	}
+	if err := h.changeKeys(ctx, to, "install", key.Line); err != nil {
+		return key, err
+	}
+	if key.Besides, err = to.TryKey(ctx, signer); err == nil {
+		return key, nil
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	refused := api.Errorf(api.CodeFailed, "%s does not accept the new key: %w", host, err)
+	if why := h.changeKeys(undo, to, "explain", key.Line); why != nil {
+		refused = refused.WithHint("%v", why)
+	}
+	return key, withCause(refused, h.changeKeys(undo, to, "remove", key.Line))
+}
+
+// withCause adds to an error why its effects remain.
+func withCause(err, left error) error {
+	if left == nil {
+		return err
+	}
+	return api.Errorf(api.CodeFailed, "%w; it could not be removed: %w", err, left)
+}
+
+// RemoveKey removes the key for a host at both ends. One that a portal has is removed here.
+func (h *Hosts) RemoveKey(ctx context.Context, host string) (api.Key, error) {
+	path, err := h.keyPath(ctx, host)
+	if err != nil {
+		return api.Key{}, err
+	}
+	h.keys.Lock()
+	defer h.keys.Unlock()
+	public, err := passwords.PublicKey(path)
+	if err != nil {
+		return api.Key{}, api.Errorf(api.CodeUsage, "tunctl has made no key for %s: %w", host, err)
+	}
+	key := api.Key{File: path, Line: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))}
+	if site, ok := h.settings.Site(host); ok && site.Keys != "" {
+		key.Portal = site.Keys
+	} else if err := h.AllowedAndConnected(ctx, host); err != nil {
+		return key, err
+	} else if err := h.changeKeys(ctx, h.Pool.Host(host), "remove", key.Line); err != nil {
+		return key, err
+	}
+	return key, h.passwords.RemoveKey(ctx, path)
+}
+
+// changeKeys installs or removes a line of ~/.ssh/authorized_keys, or explains why the host may not
+// accept it.
+func (h *Hosts) changeKeys(ctx context.Context, to *tunnel.Host, verb, line string) error {
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Jobs.Command)
+	defer cancel()
+	script := fmt.Sprintf("set -- %s %s %s\n%s", verb, posixsh.Quote(line), posixsh.Quote(strings.Fields(line)[1]), keyScript)
+	result, err := to.Run(ctx, posixsh.Script, []byte(script))
+	if err != nil {
+		return err
+	}
+	if text := strings.TrimSpace(api.NewRemoteText(string(result.Stderr)).String()); result.Exit != 0 {
+		return fmt.Errorf("~/.ssh/authorized_keys of %s: %s", to.Status().Alias, text)
+	}
+	if text := strings.TrimSpace(api.NewRemoteText(string(result.Stdout)).String()); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// keyComment names this computer in the line of a key.
+func keyComment() string {
+	name, _ := os.Hostname()
+	return "tunctl@" + strings.Map(func(r rune) rune {
+		if r < '-' || r > 'z' {
+			return -1
+		}
+		return r
+	}, name)
+}
