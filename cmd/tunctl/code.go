@@ -56,7 +56,7 @@ func openCode(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	args := editor.OpenArguments(s.Name+aliasSuffix, path, isFile)
+	args := e.OpenArguments(s.Name+aliasSuffix, path, isFile)
 	if inv.Bool("print") {
 		_, err := fmt.Fprintln(inv.Out, posixsh.Join(append([]string{program}, args...)))
 		return err

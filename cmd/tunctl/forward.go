@@ -19,7 +19,7 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "forward",
 		Usage:     "forward ports through a host or to a job, temporarily",
-		ArgsUsage: "HOST|SESSION SPEC...",
+		ArgsUsage: "HOST|SESSION [SPEC...]",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "bind", Usage: "listen on `ADDR` instead of loopback; * for all interfaces"},
 			&cli.BoolFlag{Name: "remove", Usage: "end these forwards of a session"},
@@ -31,7 +31,7 @@ func forwardCommand(t *term.Terminal) *cli.Command {
 }
 
 func forwardPorts(ctx context.Context, inv *invocation) error {
-	if inv.NArg() < 2 {
+	if inv.NArg() == 0 {
 		return usagef("forward takes a session or a host, and a port, as in `tunctl forward jupyter 6006` or `tunctl forward narval 5432:db.int:5432`")
 	}
 	st, err := inv.status(ctx)
@@ -39,6 +39,12 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	to := parseDestination(readConfig(inv.paths), st, inv.Args().First())
+	if inv.NArg() == 1 && to.Session != "" && !inv.Bool("remove") {
+		return offerListeners(ctx, inv, to.Session)
+	}
+	if inv.NArg() == 1 {
+		return usagef("forward takes a port, too, as in `tunctl forward narval 5432:db.int:5432`; without one it lists what listens inside the job of a session")
+	}
 	req := api.ForwardRequest{Host: to.Host, Specs: inv.Args().Tail(), Bind: inv.String("bind"), Remove: inv.Bool("remove")}
 	switch {
 	case to.Node != "":

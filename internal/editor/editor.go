@@ -1,4 +1,4 @@
-// Package editor is VS Code and its relatives: where they are installed, what they need to work over
+// Package editor is VS Code and its relatives, Zed and JetBrains Gateway: where they are installed, what they need to work over
 // ssh, and how they open a folder of a host. It runs an editor only to list its extensions.
 package editor
 
@@ -19,16 +19,19 @@ import (
 	"tunctl/internal/lists"
 )
 
-// Editor is VS Code or one of its relatives.
+// Editor is an editor that works over ssh.
 type Editor struct {
 	Command string // on the PATH
+	also    string // its name in some distributions
 	Title   string
 	get     string // where to get it
 	// Extension is what it connects over ssh with; "" if it comes with its own.
 	Extension string
 	config    string    // the folder of its settings
 	Settings  []Setting // that work inside a job needs
-	places    []string  // below the folders of programs on macOS and Windows, if it is not on the PATH
+	// open are its arguments for a path on a host; nil: those of VS Code.
+	open   func(host, path string) []string
+	places []string // below the folders of programs on macOS and Windows, if it is not on the PATH
 }
 
 // Setting is a setting of an editor, and why it helps.
@@ -40,6 +43,7 @@ var All = []Editor{
 		Command: "code", Title: "VS Code", get: "https://code.visualstudio.com", Extension: "ms-vscode-remote.remote-ssh", config: "Code",
 		Settings: []Setting{
 			{"remote.SSH.localServerDownload", `"always"`, "nodes without internet: the editor's server is downloaded here and copied"},
+			{"remote.SSH.connectTimeout", "120", "the first connection into a job may take longer than 15 seconds"},
 			{"remote.SSH.lockfilesInTmp", "true", "the home folder is shared by many nodes"},
 		},
 		places: []string{"Visual Studio Code.app/Contents/Resources/app/bin/code", `Microsoft VS Code\bin\code.cmd`},
@@ -56,6 +60,26 @@ var All = []Editor{
 		Command: "positron", Title: "Positron", get: "https://positron.posit.co", config: "Positron",
 		places: []string{"Positron.app/Contents/Resources/app/bin/positron", "Positron.app/Contents/Resources/app/bin/code", `Positron\bin\positron.cmd`},
 	},
+	{
+		Command: "zed", also: "zeditor", Title: "Zed", get: "https://zed.dev", open: openZed,
+		places: []string{"Zed.app/Contents/MacOS/cli", `Zed\bin\zed.exe`},
+	},
+	{
+		Command: "gateway", also: "gateway.sh", Title: "JetBrains Gateway", get: "https://www.jetbrains.com/remote-development/gateway", open: openGateway,
+		places: []string{"JetBrains Gateway.app/Contents/MacOS/gateway", `JetBrains Gateway\bin\gateway64.exe`},
+	},
+}
+
+// openZed has Zed open a path by its ssh URL.
+func openZed(host, path string) []string {
+	u := url.URL{Path: path}
+	return []string{"ssh://" + host + u.EscapedPath()}
+}
+
+// openGateway fills in JetBrains Gateway's form for a connection.
+func openGateway(host, path string) []string {
+	form := url.Values{"host": {host}, "type": {"ssh"}, "deploy": {"false"}, "projectPath": {path}}
+	return []string{"jetbrains-gateway://connect#" + strings.ReplaceAll(form.Encode(), "+", "%20")}
 }
 
 // Find is the editor of that name or path, or the first that is installed for "", and
@@ -71,7 +95,7 @@ func Find(name string) (e Editor, program string, err error) {
 			WithHint("install %s; or name its program with --editor PATH", links())
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")
-	known := slices.IndexFunc(All, func(e Editor) bool { return e.Command == base })
+	known := slices.IndexFunc(All, func(e Editor) bool { return e.Command == base || e.also == base })
 	e = Editor{Command: base, Title: name}
 	if known >= 0 {
 		e = All[known]
@@ -113,8 +137,10 @@ func links() string {
 
 // find is the editor's program; "" if it is not installed.
 func (e Editor) find() string {
-	if program, err := exec.LookPath(e.Command); err == nil {
-		return program
+	for _, name := range []string{e.Command, e.also} {
+		if program, err := exec.LookPath(name); err == nil {
+			return program
+		}
 	}
 	for _, folder := range []string{
 		"/Applications", filepath.Join(os.Getenv("HOME"), "Applications"),
@@ -171,7 +197,10 @@ func (e Editor) HasSetting(key string) bool {
 }
 
 // OpenArguments are the editor's arguments for a file or a folder on a host of the ssh config.
-func OpenArguments(host, path string, isFile bool) []string {
+func (e Editor) OpenArguments(host, path string, isFile bool) []string {
+	if e.open != nil {
+		return e.open(host, path)
+	}
 	kind := "--folder-uri"
 	if isFile {
 		kind = "--file-uri"
