@@ -203,11 +203,14 @@ func (g *gonePages) receive(n *notebookTab) (r received) {
 		if n.closed {
 			g.open(n)
 		}
-		// What comes late is counted, too.
-		for began := time.Now(); len(page) < len(want) && time.Since(began) < 15*time.Second; pause(g.t, 200*time.Millisecond) {
+		// What comes late is counted, too, as long as something comes.
+		for last, began := 0, time.Now(); len(page) < len(want) && time.Since(began) < patience; pause(g.t, 200*time.Millisecond) {
 			var text string
 			if n.evaluate(pageOfNotebooks().printed, &text) == nil { // it fails while the page is loaded
 				page = numbers(text)
+			}
+			if len(page) > last {
+				last, began = len(page), time.Now()
 			}
 		}
 	}
