@@ -166,12 +166,12 @@ func (g *gonePages) open(n *notebookTab) {
 // printed are the lines that the cell has printed, when it is over.
 func (g *gonePages) printed(n *notebookTab) map[int]bool {
 	g.t.Helper()
-	for began := time.Now(); ; pause(g.t, 200*time.Millisecond) {
+	for looks := 0; ; pause(g.t, time.Second) {
 		lines := numbers(g.inHome("cat " + n.name + ".printed"))
 		if len(lines) == cellLines || g.status().State == api.SessionEnded {
 			return lines
 		}
-		if time.Since(began) > 10*patience {
+		if looks++; looks > 1200 {
 			g.t.Fatalf("the cell of %s.ipynb printed %d lines", n.name, len(lines))
 		}
 	}
@@ -204,13 +204,13 @@ func (g *gonePages) receive(n *notebookTab) (r received) {
 			g.open(n)
 		}
 		// What comes late is counted, too, as long as something comes.
-		for last, began := 0, time.Now(); len(page) < len(want) && time.Since(began) < patience; pause(g.t, 200*time.Millisecond) {
+		for last, idle := 0, 0; len(page) < len(want) && idle < 300; pause(g.t, 200*time.Millisecond) {
 			var text string
 			if n.evaluate(pageOfNotebooks().printed, &text) == nil { // it fails while the page is loaded
 				page = numbers(text)
 			}
-			if len(page) > last {
-				last, began = len(page), time.Now()
+			if idle++; len(page) > last {
+				last, idle = len(page), 0
 			}
 		}
 	}
@@ -218,7 +218,8 @@ func (g *gonePages) receive(n *notebookTab) (r received) {
 	if n == g.ours {
 		// The last lines are written down within some seconds.
 		output := map[int]bool{}
-		for began := time.Now(); len(page)+len(output) < len(want) && time.Since(began) < 15*time.Second; pause(g.t, time.Second) {
+		for looks := 0; len(page)+len(output) < len(want) && looks < 30; pause(g.t, time.Second) {
+			looks++
 			text, _ := g.command("output", "jupyter", "--all").Output() // it fails where there is none
 			output = numbers(string(text))
 		}
