@@ -76,6 +76,9 @@ func (j *Job) Script() ([]byte, error) {
 		Recipe: j.Site.Job, App: j.App, What: kind.what, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
 		Announces: kind.app, Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
 	}
+	if j.App == runJob {
+		s.Command = j.Command // which is words
+	}
 	s.LoginShell = s.LoginShell || answers["modules"] != ""
 	s.prepare(j.Prepare)
 	s.Private = j.private()
@@ -327,6 +330,35 @@ func (s Session) WithAnswers(with map[string]string) *Session {
 	return &s
 }
 
+// Run is the session with another job: one that runs words once, with the settings of the session's
+// own. Its log ends with a line that begins with RunEnd of the mark, and then has their status.
+func (s Session) Run(mark string, words []string) Session {
+	others := jobKindOf(s.Builtin()).questions
+	s.With = maps.Clone(s.With)
+	maps.DeleteFunc(s.With, func(name, _ string) bool {
+		_, other := questionNamed(others, name)
+		return other
+	})
+	s.Name, s.Job, s.Log = "", "tunctl-run", ""
+	s.Submit, s.Command = builtinPrefix+runJob, ansiQuote(mark)
+	for _, word := range words {
+		s.Command += " " + ansiQuote(word)
+	}
+	return s
+}
+
+// RunEnd is what a job of Session.Run prints before the status of its words.
+func RunEnd(mark string) string { return "\x1etunctl: " + mark + " ended with status " }
+
+// ansiQuote makes text one word of bash on one line: Slurm accepts no CR in a script, and Grid Engine
+// takes any line that begins with #$ for its own.
+func ansiQuote(text string) string {
+	return "$'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`).Replace(text) + "'"
+}
+
+// runJob is the builtin job of Session.Run. A config cannot name it.
+const runJob = "run"
+
 // CommandJob is the builtin job that runs a command of the user's own.
 const CommandJob = "command"
 
@@ -354,10 +386,14 @@ var jobKinds = []jobKind{
 	}},
 	{name: ShellApp, what: "A job to work in"},
 	{name: CommandJob, what: "A program of your own", app: "command", open: true},
+	{name: runJob, what: "A command"},
 }
 
 // BuiltinJobs are the names that may follow "builtin:" in a session's submit.
-func BuiltinJobs() []string { return each(jobKinds, func(b jobKind) string { return b.name }) }
+func BuiltinJobs() []string {
+	names := each(jobKinds, func(b jobKind) string { return b.name })
+	return slices.DeleteFunc(names, func(name string) bool { return name == runJob })
+}
 
 // jobKindOf returns the builtin job of a name; the zero value if there is none.
 func jobKindOf(name string) jobKind {

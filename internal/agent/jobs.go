@@ -64,8 +64,11 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 	if err != nil {
 		return api.JobResponse{}, err
 	}
-	cfg := configs.Session{Host: host, Submit: req.Script, Args: req.Args, Workdir: req.Workdir}
-	sub, err := a.Source(cfg).Unchecked(nil).Order(r.Context(), jobs, "submit-"+strings.ToLower(rand.Text()[:10]))
+	plan, err := a.submitPlan(host, req)
+	if err != nil {
+		return api.JobResponse{}, err
+	}
+	sub, err := plan.Order(r.Context(), jobs, "submit-"+strings.ToLower(rand.Text()[:10]))
 	if err != nil {
 		return api.JobResponse{}, err
 	}
@@ -100,6 +103,31 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 	return api.JobResponse{}, err
 }
 
+// submitPlan is what a request submits: a script, or the words of `tunctl run`.
+func (a *server) submitPlan(host string, req api.SubmitRequest) (submit.Plan, error) {
+	cfg := configs.Session{Host: host, Submit: req.Script, Args: req.Args, Workdir: req.Workdir}
+	if len(req.Command) == 0 {
+		return a.Source(cfg).Unchecked(nil), nil
+	}
+	section := ""
+	if req.Session != "" {
+		s, err := a.Sessions.Find(req.Session)
+		if err != nil {
+			return submit.Plan{}, err
+		}
+		s.Reconfigure()
+		cfg, section = s.Config(), a.Sessions.Section(s.Name)
+		cfg.Host = host
+	}
+	if cfg.Submit != "" && cfg.Builtin() == "" {
+		return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has a job script of its own, whose settings tunctl does not use for another command", req.Session).
+			WithHint("`tunctl run %s --with … -- COMMAND` runs it with the settings that you give", host)
+	}
+	source := a.Source(cfg.Run(req.Mark, req.Command))
+	source.Section = section
+	return source.Plan(req.With)
+}
+
 // cancelJob ends a job.
 func (a *server) cancelJob(ctx context.Context, host, id string) (api.Job, error) {
 	job, err := a.Hosts.Job(ctx, host, id)
@@ -132,8 +160,9 @@ func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, erro
 }
 
 // endOf waits for the end of a job, and says how it ended. It has the scheduler queried meanwhile.
-func (a *server) endOf(host string, job api.Job) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
+func (a *server) endOf(host string, job api.Job) func(context.Context, func(api.Job)) (string, error) {
+	return func(ctx context.Context, each func(api.Job)) (string, error) {
+		each(job)
 		if !job.State.Ended() {
 			watch := a.Hosts.Watcher(host).Watch(job.Ref())
 			defer watch.Close()
@@ -141,6 +170,7 @@ func (a *server) endOf(host string, job api.Job) func(context.Context) (string, 
 				select {
 				case report := <-watch.C():
 					job = report.Job
+					each(job)
 				case <-ctx.Done():
 					return "", ctx.Err()
 				}

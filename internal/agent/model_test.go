@@ -704,19 +704,26 @@ func (l *modelLaptop) attach() {
 	l.m.did("%s: attach job %s: %v", l.name, id, err)
 }
 
-// submit is `tunctl submit` of a job that belongs to no session.
+// submit is `tunctl submit` or `tunctl run` of a job that belongs to no session.
 func (l *modelLaptop) submit() {
 	l.connect()
 	if l.m.chance(1, 2) {
 		l.m.oddSubmission()
 	}
+	l.submitOne(pick(l.m, api.SubmitRequest{Script: "~/production.sh"}, modelRun))
+}
+
+// modelRun is what `tunctl run` asks for.
+var modelRun = api.SubmitRequest{Command: []string{"nvidia-smi"}, Mark: "MARK"}
+
+func (l *modelLaptop) submitOne(req api.SubmitRequest) {
 	ctx, stop := l.m.patience()
 	defer stop()
 	r := httptest.NewRequestWithContext(ctx, "POST", "/", nil)
 	r.SetPathValue("host", "hpc")
 	l.submits.Add(1)
 	began := time.Now()
-	res, err := l.agent.server.handleSubmitJob(r, api.SubmitRequest{Script: "~/production.sh"})
+	res, err := l.agent.server.handleSubmitJob(r, req)
 	l.submits.Add(-1)
 	l.m.sync()
 	l.m.did("%s: submit: job %s, %v", l.name, res.Job.ID, err)

@@ -566,3 +566,16 @@ func TestCancelOfAJob(t *testing.T) {
 		m.t.Errorf("it did not end: %+v", l.status())
 	})
 }
+
+func TestRunCommand(t *testing.T) {
+	for _, how := range append([]modelSubmit{{}}, modelSubmits...) {
+		onModel(t, "is submitted once, where the submit command "+how.name, func(m *model, l *modelLaptop) {
+			l.connect()
+			m.cluster.next = []modelSubmit{how}
+			l.submitOne(modelRun)
+			if n := len(m.cluster.tags); n > 1 || n == 0 && how.name == "" {
+				m.t.Errorf("submitted: %d", n)
+			}
+		})
+	}
+}

@@ -144,6 +144,8 @@ type LogChunk struct {
 	Restarted bool `json:"restarted,omitempty"`
 	// Ended says how the job ended: nothing is added to the log any more.
 	Ended string `json:"ended,omitempty"`
+	// Job is the job as the scheduler reports it now; the other fields are empty then.
+	Job *Job `json:"job,omitempty"`
 }
 
 // LogLine is a line as a terminal would show it, in parts of one style each.
@@ -178,6 +180,9 @@ type LogQuery struct {
 	Follow    bool
 	Secrets   bool
 	Lines     bool // see LogChunk
+	// Whole: of a log that is followed, nothing is left out however long it is, and the job's states are
+	// sent, too.
+	Whole bool
 	// Tail: only that many lines at the end. Unless the log is followed, they are as a terminal
 	// would show them, and without secrets.
 	Tail int
@@ -313,6 +318,12 @@ type SubmitRequest struct {
 	Script  string   `json:"script"`
 	Args    []string `json:"args,omitempty"` // extra options for the scheduler
 	Workdir string   `json:"workdir,omitempty"`
+	// Command, in place of a script, is run once: with the settings of a session if there is one, and
+	// With. Mark is in the line at the end of its log: see configs.RunEnd.
+	Command []string `json:"command,omitempty"`
+	Mark    string   `json:"mark,omitempty"`
+	Session string   `json:"session,omitempty"`
+	With    Choices  `json:"with,omitempty"`
 }
 
 // JobResponse is one job, as it is after the request.

@@ -272,7 +272,7 @@ func (c *Client) Watch(ctx context.Context, answers api.Answers, waiter string, 
 
 // Log calls each for every chunk of the log of a session or a job.
 func (c *Client) Log(ctx context.Context, q api.LogQuery, each func(api.LogChunk)) error {
-	v := url.Values{"follow": {flag(q.Follow)}, "secrets": {flag(q.Secrets)}, "lines": {flag(q.Lines)}, "tail": {strconv.Itoa(q.Tail)}}
+	v := url.Values{"follow": {flag(q.Follow)}, "secrets": {flag(q.Secrets)}, "lines": {flag(q.Lines)}, "whole": {flag(q.Whole)}, "tail": {strconv.Itoa(q.Tail)}}
 	if q.Job != "" {
 		return stream(ctx, c.slowClient(), api.CallJobLog, v, each, q.Host, q.Job)
 	}

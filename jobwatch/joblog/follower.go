@@ -36,6 +36,8 @@ type FollowOptions struct {
 	// completely and its two ends are not enough, the middle is searched for lines that look
 	// like an address.
 	Enough func() bool
+	// Whole: no log is too long to be read completely.
+	Whole bool
 	// Limits default to DefaultLimits.
 	Limits remote.Limits
 	// Log defaults to nowhere.
@@ -69,6 +71,7 @@ type Follower struct {
 	log     *slog.Logger
 	batch   *readBatch // shared with other Followers; nil: none, or it failed for one of them
 	enough  func() bool
+	whole   bool
 	sources []*source
 	wake    chan struct{}
 
@@ -97,6 +100,7 @@ func NewFollower(r remote.Runner, o FollowOptions) *Follower {
 		limits: limits,
 		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		enough: o.Enough,
+		whole:  o.Whole,
 		wake:   make(chan struct{}, 1),
 	}
 	for i, p := range o.Paths {
@@ -278,7 +282,7 @@ func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g f
 			continue
 		}
 		end := chunk.Offset + int64(len(chunk.Data))
-		if g.size-end > maxUnread {
+		if g.size-end > maxUnread && !f.whole {
 			return f.skipMiddle(ctx, sink, s, chunk, g.size)
 		}
 		if chunk.Reset || len(chunk.Data) > 0 || !s.seen {

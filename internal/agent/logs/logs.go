@@ -87,17 +87,20 @@ type Stream struct {
 	Reader remote.Runner
 	Path   string
 	Known  []api.Secret
-	// End waits until the job has ended, and says how.
-	End     func(context.Context) (string, error)
+	// End waits until the job has ended, and says how. Meanwhile it calls each for every report of the
+	// scheduler.
+	End     func(ctx context.Context, each func(api.Job)) (string, error)
 	Over    string // how the job ended; "": not yet, as far as is known
 	secrets bool   // are shown
 	lines   bool   // with colours as data, in place of text
+	whole   bool   // see api.LogQuery
 }
 
 // Serve sends the log to the client of a request, redacted unless secrets are requested.
 func (s Stream) Serve(w http.ResponseWriter, r *http.Request, limits remote.Limits, log *slog.Logger) {
 	s.secrets = r.URL.Query().Get("secrets") != ""
 	s.lines = r.URL.Query().Get("lines") != ""
+	s.whole = r.URL.Query().Get("whole") != ""
 	out := localapi.NewLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
 	tail = min(tail, maxTail)
@@ -152,7 +155,7 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 		}
 		return err
 	}
-	o := joblog.FollowOptions{Paths: []string{s.Path}, Limits: limits}
+	o := joblog.FollowOptions{Paths: []string{s.Path}, Limits: limits, Whole: s.whole}
 	if tail > 0 {
 		if from, err := joblog.TailPosition(ctx, s.Reader, s.Path, tail); err == nil { // else the file may appear
 			o.From = []joblog.Position{from}
@@ -165,7 +168,17 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 	defer cancel(nil)
 	ended := ""
 	waiting.Go(func() {
-		if how, err := s.End(ctx); err == nil {
+		running := false
+		how, err := s.End(ctx, func(job api.Job) {
+			if job.State == api.JobRunning && !running { // so its log appears
+				running = true
+				f.ReadOften()
+			}
+			if s.whole {
+				_ = out.Send(api.LogChunk{Job: &job}) // a client that has left ends the stream elsewhere
+			}
+		})
+		if err == nil {
 			ended = how
 			f.Finish()
 		}

@@ -79,7 +79,7 @@ func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 
 func TestAFollowedLogMayBeginWithItsLastLinesAndEndsWithItsJob(t *testing.T) {
 	var over context.Context // the end of the job
-	src := Stream{Path: filepath.Join(t.TempDir(), "log"), Reader: remote.Local{}, End: func(ctx context.Context) (string, error) {
+	src := Stream{Path: filepath.Join(t.TempDir(), "log"), Reader: remote.Local{}, End: func(ctx context.Context, _ func(api.Job)) (string, error) {
 		select {
 		case <-over.Done():
 			return "job 1 finished", nil

@@ -257,6 +257,9 @@ func inWith(session string, answers []string) string {
 	if n := len(answers) - 1; n > 0 {
 		list = strings.Join(answers[:n], ", ") + " or " + answers[n]
 	}
+	if session == "" { // `tunctl run HOST`
+		return list + " by --with"
+	}
 	return fmt.Sprintf("%s in with = { … } of [session.%s]", list, session)
 }
 
