@@ -13,6 +13,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
+	"tunctl/jobwatch/plain"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
@@ -39,23 +40,81 @@ func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
 		return api.Look{}, err
 	}
 	defer w.host.turn.Unlock()
+	return w.host.discover(ctx, lookParts)
+}
+
+// Free is what the user may use now. An answer is kept for Limits.Query.
+func (w *Watcher) Free(ctx context.Context) (api.Free, error) {
+	if err := w.host.turn.Lock(ctx); err != nil {
+		return api.Free{}, err
+	}
+	defer w.host.turn.Unlock()
+	if known, fresh := w.KnownFree(); fresh {
+		return known, nil
+	}
+	look, err := w.host.discover(ctx, freeParts)
+	if err != nil {
+		return api.Free{}, err
+	}
+	if len(look.Partitions) == 0 && look.Cluster == (api.PartitionUsage{}) {
+		if look.Scheduler == plain.Kind.Name {
+			return api.Free{}, api.Errorf(api.CodeNoScheduler, "%s has no scheduler, so nobody counts what is free there", w.host.name)
+		}
+		return api.Free{}, fmt.Errorf("%w: it names no queue that you may use", remote.ErrNoAnswer)
+	}
+	soonestFirst(look.Partitions)
+	free := api.Free{At: time.Now(), Partitions: look.Partitions, Cluster: look.Cluster, Problems: look.Problems}
+	w.free.Store(&free)
+	return free, nil
+}
+
+// KnownFree is the last answer of Free, and whether it may still be used.
+func (w *Watcher) KnownFree() (free api.Free, fresh bool) {
+	if known := w.free.Load(); known != nil {
+		return *known, time.Since(known.At) < w.host.limits.Query
+	}
+	return free, false
+}
+
+// soonestFirst puts first what probably starts soonest: where something is free, then where fewer jobs
+// wait.
+func soonestFirst(list []api.Partition) {
+	full := func(p api.Partition) bool { return p.GPUOnly && p.FreeGPUs == 0 || p.CPUs > 0 && p.FreeCPUs == 0 }
+	slices.SortStableFunc(list, func(a, b api.Partition) int {
+		return cmp.Or(sched.TrueFirst(!full(a), !full(b)), cmp.Compare(a.Waiting, b.Waiting))
+	})
+}
+
+// discover runs the parts of a script. The caller has the turn.
+func (h *host) discover(ctx context.Context, parts scriptParts) (api.Look, error) {
 	mark := remote.NewMark()
-	sh := &remote.Shell{Runner: w.host.sh.Runner, Limit: w.host.limits.Discover, Private: w.host.sh.Private}
-	res, err := sh.Login(ctx, discoverScript(mark, w.host.wanted, w.host.limits.Discover-answerTime))
+	sh := &remote.Shell{Runner: h.sh.Runner, Limit: h.limits.Discover, Private: h.sh.Private}
+	res, err := sh.Login(ctx, discoverScript(mark, h.wanted, h.limits.Discover-answerTime, parts))
 	if err != nil {
 		return api.Look{}, err
 	}
 	look := readDiscovery(mark, string(res.Stdout))
-	return look, unsupportedError(w.host.name, look.Scheduler)
+	return look, unsupportedError(h.name, look.Scheduler)
 }
+
+// scriptParts are what a script asks for: of a scheduler, and of any host.
+type scriptParts struct {
+	of  func(*sched.Kind) string
+	any string
+}
+
+var (
+	lookParts = scriptParts{func(k *sched.Kind) string { return k.Discover }, softwareParts}
+	freeParts = scriptParts{func(k *sched.Kind) string { return k.Discover + k.Waiting }, ""}
+)
 
 // discoverScript is the whole script. It ends within limit. Which scheduler the host has is
 // found out, unless the config says it.
-func discoverScript(mark, scheduler string, limit time.Duration) string {
+func discoverScript(mark, scheduler string, limit time.Duration, wanted scriptParts) string {
 	parts := ""
 	for _, k := range schedulerKinds {
-		if k.Discover != "" {
-			parts += k.Name + ")\n" + k.Discover + ";;\n"
+		if text := wanted.of(k); text != "" {
+			parts += k.Name + ")\n" + text + ";;\n"
 		}
 	}
 	return fmt.Sprintf("exec 2>/dev/null\nexport LC_ALL=C TZ=UTC0\nmark=%s\nend=$(($(date +%%s) + %d))\nuser=$(id -un)\n", posixsh.Quote(mark), int(limit.Seconds())) +
@@ -66,12 +125,12 @@ if [ -z "$scheduler" ]; then
 fi
 printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
 case $scheduler in
-` + parts + "esac\n" + softwareParts
+` + parts + "esac\n" + wanted.any
 }
 
 // partNames are the parts in words, for those that took too long.
 var partNames = map[string]string{
-	"accounts": "your accounts", "partitions": "the partitions", "nodes": "which nodes are free", "queues": "the queues",
+	"accounts": "your accounts", "partitions": "the partitions", "nodes": "which nodes are free", "queues": "the queues", "waiting": "how many jobs wait",
 	"environments": "environments in your home folder", "scripts": "job scripts in your home folder", "modules": "the modules",
 }
 

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/internal/api"
@@ -45,6 +46,7 @@ type Watcher struct {
 	poll   *poll
 	logs   *joblog.Reader
 	usages usages
+	free   atomic.Pointer[api.Free] // the last answer of Free
 
 	stepTurn       ctxtime.Mutex // taken during StepOutput
 	nextStepOutput time.Time     // when the next one may begin; owned by who has the turn

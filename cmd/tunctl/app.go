@@ -77,7 +77,7 @@ func commands(t *term.Terminal) []*cli.Command {
 		chapter("Every day",
 			upCommand(t), downCommand(t), statusCommand(t), openCommand(t), logsCommand(t), outputCommand(t), extendCommand(t), dashboardCommand(t), trayCommand(t)),
 		chapter("Jobs and hosts",
-			attachCommand(t), jobsCommand(t), runCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
+			attachCommand(t), jobsCommand(t), freeCommand(t), runCommand(t), submitCommand(t), cancelCommand(t), historyCommand(t), quotaCommand(t),
 			loginCommand(t), logoutCommand(t), keyCommand(t), hostsCommand(t)),
 		chapter("One login for everything",
 			sshCommand(t), codeCommand(t), cpCommand(t), sshConfigCommand(t), forwardCommand(t), connectCommand(t)),

@@ -76,10 +76,10 @@ func collectJobs(ctx context.Context, hosts []string, jobsOf func(host string) (
 	return list, failed
 }
 
-// jobHosts are the hosts to list: the one named, the connected ones, or the only one in the
+// jobHosts are the hosts to list: those named, the connected ones, or the only one in the
 // config.
 func jobHosts(inv *invocation, st api.Status) ([]string, error) {
-	if inv.NArg() == 1 {
+	if inv.NArg() > 0 {
 		return inv.Args().Slice(), nil
 	}
 	var hosts []string

@@ -80,6 +80,9 @@ func (a *server) routes() http.Handler {
 	})
 	localapi.HandleAt(mux, api.CallJobs, a.handleJobs)
 	localapi.HandleAt(mux, api.CallLastJobs, a.handleLastJobs)
+	localapi.HandleAt(mux, api.CallFree, func(r *http.Request, _ api.None) (api.Free, error) {
+		return a.Hosts.Free(r.Context(), r.PathValue("host"))
+	})
 	localapi.HandleAt(mux, api.CallSubmit, a.handleSubmitJob)
 	localapi.HandleAt(mux, api.CallJob, func(r *http.Request, _ api.None) (api.JobResponse, error) {
 		job, err := a.Hosts.Job(r.Context(), r.PathValue("host"), r.PathValue("id"))

@@ -117,6 +117,7 @@ const (
 	CallInstallKey    Call[KeyRequest, Key]                 = "POST /v1/hosts/{host}/key"
 	CallRemoveKey     Call[None, Key]                       = "DELETE /v1/hosts/{host}/key"
 	CallLook          Call[None, Look]                      = "POST /v1/hosts/{host}/look"
+	CallFree          Call[None, Free]                      = "POST /v1/hosts/{host}/free"
 	CallJobs          Call[url.Values, JobsResponse]        = "GET /v1/hosts/{host}/jobs"
 	CallLastJobs      Call[None, JobsResponse]              = "GET /v1/hosts/{host}/last-jobs"
 	CallSubmit        Call[SubmitRequest, JobResponse]      = "POST /v1/hosts/{host}/jobs"

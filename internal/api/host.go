@@ -172,6 +172,8 @@ type Partition struct {
 	Accounts     []string `json:"accounts,omitempty"` // the user's accounts that it accepts; none: all
 	QoS          string   `json:"qos,omitempty"`      // to ask for: it does not accept the default one
 	Source       string   `json:"source"`
+	// FreeTypes are the free GPUs by type, where the scheduler tells types apart.
+	FreeTypes map[string]int `json:"freeTypes,omitempty"`
 	PartitionUsage
 }
 
@@ -183,6 +185,20 @@ type PartitionUsage struct {
 	FreeGPUs int `json:"freeGpus,omitempty"`
 	NodeCPUs int `json:"nodeCpus,omitempty"` // of its largest node
 	NodeMB   int `json:"nodeMb,omitempty"`   // memory of its largest node
+
+	IdleNodes int  `json:"idleNodes,omitempty"`
+	Waiting   int  `json:"waiting,omitempty"` // jobs of all users
+	Guess     bool `json:"guess,omitempty"`   // what is free is shared with others, or not all of it accepts every job
+}
+
+// Free is what the user may use on a host now, what probably starts soonest first.
+type Free struct {
+	Host       string         `json:"host"`
+	At         time.Time      `json:"at,omitzero"` // when the scheduler was asked
+	Partitions []Partition    `json:"partitions"`
+	Cluster    PartitionUsage `json:"cluster,omitzero"` // as in a Look
+	Problems   []string       `json:"problems,omitempty"`
+	Error      *Error         `json:"error,omitempty"` // why the host could not be asked
 }
 
 // EnvironmentKind says how a builtin job gets an environment.

@@ -389,6 +389,11 @@ func (c *Client) Look(ctx context.Context, host string) (api.Look, error) {
 	return callRemote(ctx, c, api.CallLook, api.None{}, host)
 }
 
+// Free is what the user may use on a connected host now.
+func (c *Client) Free(ctx context.Context, host string) (api.Free, error) {
+	return callRemote(ctx, c, api.CallFree, api.None{}, host)
+}
+
 // Submit submits a job. It returns when the scheduler has accepted the job, also if the
 // link is lost meanwhile.
 func (c *Client) Submit(ctx context.Context, host string, req api.SubmitRequest) (api.Job, error) {

@@ -317,6 +317,10 @@ func sinfo(_ context.Context, c *call) int {
 	if c.c.batch.isDown() {
 		return c.failf(1, "slurm_load_partitions: %s", controllerGone)
 	}
+	if slices.Contains(c.args, "-O") { // as the look of `tunctl init` asks
+		c.printf("%s|idle|%d|0/%d/0/%d|4|8000|gpu:t4:2|gpu:t4:0|\n", slurmPartition, len(nodes), 4*len(nodes), 4*len(nodes))
+		return 0
+	}
 	c.printf("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n%s*    up   infinite      %d   idle cn[01-%02d]\n",
 		slurmPartition, len(nodes), len(nodes))
 	return 0

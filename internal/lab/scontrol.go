@@ -33,6 +33,9 @@ func scontrol(_ context.Context, c *call) int {
 		return c.showJobs(words[2:], slices.Contains(options, option{"oneliner", ""}))
 	case down:
 		return c.failf(1, "scontrol: error: %s", controllerGone)
+	case verb == "show" && len(words) > 1 && words[1] == "partition":
+		c.printf("PartitionName=%s AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=YES MaxTime=8:00:00 State=UP \n", slurmPartition)
+		return 0
 	case verb == "requeue" && len(words) == 2:
 		return c.changeJob(words[1], func(b *batch, id string) error { return b.stop(id, stopRequeue) })
 	case verb == "update":

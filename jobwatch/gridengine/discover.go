@@ -21,12 +21,20 @@ part parallel 3 20000 qconf -spl
 part projects 3 20000 qconf -sprjl
 `
 
+// waitingPart is one more connection. Waiting jobs have no queue.
+const waitingPart = `ge_waiting() { qstat -u '*' -s p | sed 1,2d | wc -l; }
+part waiting 5 1000 ge_waiting
+`
+
 func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 	for _, name := range sched.PlainWords(a.Lines("projects")) {
 		look.Accounts = append(look.Accounts, api.Account{Name: name, Source: "qconf -sprjl"})
 	}
 	look.AnyPartition, look.Parallel = true, sched.PlainWords(a.Lines("parallel"))
 	look.Partitions = append(look.Partitions, readQueues(a.Lines("queues"))...)
+	if lines := a.Lines("waiting"); len(lines) > 0 {
+		look.Cluster.Waiting = sched.Count(strings.TrimSpace(lines[0]), 0)
+	}
 }
 
 // instance is an instance of a queue: the queue on one host.
@@ -76,6 +84,7 @@ func readQueues(lines []string) []api.Partition {
 		if i < 0 {
 			i = len(list)
 			list = append(list, api.Partition{Name: in.queue, Source: "qstat -U", GPUOnly: true, LimitSeconds: limit})
+			list[i].Guess = true // queues share the hosts
 		}
 		p := &list[i]
 		p.CPUs, p.NodeCPUs, p.GPUs = p.CPUs+in.total, max(p.NodeCPUs, in.total), p.GPUs+in.gpus
@@ -85,6 +94,9 @@ func readQueues(lines []string) []api.Partition {
 		}
 		if !in.closed {
 			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+max(0, in.total-in.used), p.FreeGPUs+in.gpus
+			if in.used == 0 && in.total > 0 {
+				p.IdleNodes++
+			}
 		}
 	}
 	return list

@@ -62,6 +62,7 @@ var Kind = sched.Kind{
 	Unreached:    `\(Connection refused\)`,
 	JobVariables: []string{"JOB_ID", "SGE_TASK_ID"},
 	Discover:     discoverScript,
+	Waiting:      waitingPart,
 	Directives: sched.Directives{
 		Prefix: "#$", Anywhere: true, WholeWords: true,
 		Defaults: `test -e "$HOME/.sge_request" || test -e .sge_request`,

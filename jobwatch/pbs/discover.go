@@ -1,6 +1,7 @@
 package pbs
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,9 +31,15 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 			continue
 		}
 		p := api.Partition{Name: name, Default: name == standard, LimitSeconds: int64(longestTime(q, queues) / time.Second), Source: "qstat -Q"}
+		if m := queuedPattern.FindStringSubmatch(q["state_count"]); m != nil {
+			p.Waiting = sched.Count(m[1], 0)
+		}
 		look.Partitions = append(look.Partitions, p)
 	}
 }
+
+// queuedPattern matches how many jobs of a queue wait.
+var queuedPattern = regexp.MustCompile(`\bQueued:(\d+)`)
 
 // allows reports whether the user may submit to a queue, as far as qstat says it.
 func allows(q record, user string, groups []string) bool {
@@ -93,7 +100,11 @@ func readUsage(lines []string) api.PartitionUsage {
 		}
 		if f[1] == "free" {
 			u.FreeCPUs, u.FreeGPUs = u.FreeCPUs+free, u.FreeGPUs+freeGPUs
+			if f[3] == "0" { // no job runs there
+				u.IdleNodes++
+			}
 		}
+		u.Guess = true // a queue may have some of the nodes only
 	}
 	return u
 }

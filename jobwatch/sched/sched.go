@@ -183,6 +183,8 @@ type Kind struct {
 	// "part NAME SECONDS BYTES COMMAND..." prints what a command prints, and Scheduler.ReadDiscovery
 	// reads it.
 	Discover string
+	// Waiting is the part of the same form that prints how many jobs wait, if Discover does not.
+	Waiting string
 	// Program is the submit command as the user would type it.
 	Program string
 	// JobName is the option for the name of a job; "" if there is none.

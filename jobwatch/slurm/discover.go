@@ -24,6 +24,11 @@ part partitions 5 300000 scontrol -o show partition
 part nodes 5 200000 sinfo -h -e -O 'PartitionName:|,StateCompact:|,Nodes:|,CPUsState:|,CPUs:|,Memory:|,Gres:|,GresUsed:|'
 `
 
+// waitingPart is one more request. An array counts as one job, and a job of several partitions for each.
+const waitingPart = `slurm_waiting() { squeue -h -t PENDING -o %P | tr , '\n' | sort | uniq -c; }
+part waiting 5 100000 slurm_waiting
+`
+
 func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 	standard := ""
 	if lines := a.Lines("default"); len(lines) > 0 {
@@ -43,12 +48,19 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 	}
 	slices.SortStableFunc(look.Accounts, func(a, b api.Account) int { return sched.TrueFirst(a.Default, b.Default) })
 	usage := readUsage(a.Lines("nodes"))
+	waiting := map[string]int{}
+	for _, line := range a.Lines("waiting") {
+		if f := strings.Fields(line); len(f) == 2 {
+			waiting[f[1]] = sched.Count(f[0], 0)
+		}
+	}
 	for _, line := range a.Lines("partitions") {
 		if p, ok := readPartition(line, a.Groups, look.Accounts); ok {
 			if u := usage[p.Name]; u != nil {
-				p.PartitionUsage, p.GPUTypes = u.PartitionUsage, u.types
+				p.PartitionUsage, p.GPUTypes, p.FreeTypes = u.PartitionUsage, u.types, u.free
 				p.GPUOnly = u.nodes > 0 && u.gpuNodes == u.nodes
 			}
+			p.Waiting = waiting[p.Name]
 			look.Partitions = append(look.Partitions, p)
 		}
 	}
@@ -115,6 +127,7 @@ func allows(allowed, denied string, names ...string) bool {
 type partitionUsage struct {
 	api.PartitionUsage
 	types           []string
+	free            map[string]int // GPUs, by type
 	nodes, gpuNodes int
 }
 
@@ -131,7 +144,7 @@ func readUsage(lines []string) map[string]*partitionUsage {
 		}
 		u := all[f[0]]
 		if u == nil {
-			u = &partitionUsage{}
+			u = &partitionUsage{free: map[string]int{}}
 			all[f[0]] = u
 		}
 		nodes, _ := strconv.Atoi(f[2])
@@ -141,22 +154,30 @@ func readUsage(lines []string) map[string]*partitionUsage {
 		nodeMB, _ := strconv.Atoi(f[5])
 		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, sched.Count(f[4], 0)), max(u.NodeMB, nodeMB)
 		u.nodes += nodes
-		gpus := nodes * u.gpusIn(f[6])
+		if strings.TrimRight(f[1], "~#%") == "idle" { // or powered down
+			u.IdleNodes += nodes
+		}
+		gpus := nodes * u.gpusIn(f[6], 0)
 		u.GPUs += gpus
 		if gpus > 0 {
 			u.gpuNodes += nodes
 		}
 		if strings.HasPrefix(f[1], "idle") || strings.HasPrefix(f[1], "mix") {
-			u.FreeGPUs += max(0, gpus-nodes*u.gpusIn(f[7]))
+			u.gpusIn(f[6], nodes)
+			u.FreeGPUs += max(0, gpus-nodes*u.gpusIn(f[7], -nodes))
 		}
 	}
 	return all
 }
 
-// gpusIn counts the GPUs in a list of generic resources, and adds their types.
-func (u *partitionUsage) gpusIn(list string) (gpus int) {
+// gpusIn counts the GPUs in a list of generic resources, and adds their types, and as many times as
+// said to those that are free.
+func (u *partitionUsage) gpusIn(list string, times int) (gpus int) {
 	for _, m := range gpuPattern.FindAllStringSubmatch(list, -1) {
 		gpus += sched.Count(m[2], 0)
+		if m[1] != "" && times != 0 {
+			u.free[sched.PlainWord(m[1])] += times * sched.Count(m[2], 0)
+		}
 		if t := sched.PlainWord(m[1]); t != "" && !slices.Contains(u.types, t) {
 			u.types = append(u.types, t)
 		}

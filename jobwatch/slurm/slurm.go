@@ -38,6 +38,7 @@ var Kind = sched.Kind{
 	HasSteps:  true, AsksStart: true, AsksUsage: true,
 	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	Discover:     discoverScript,
+	Waiting:      waitingPart,
 	Directives: sched.Directives{
 		Prefix: "#SBATCH", Others: sched.LazyPattern(`(?m)^#(?:PBS|BSUB)`), OthersOff: "ignore-pbs",
 		Long: map[string]string{

@@ -3,7 +3,9 @@ package hosts
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -151,6 +153,40 @@ func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
 	look.Serving = h.servingJobs(ctx, host)
 	return look, nil
 }
+
+// Free is what the user may use on a connected host now, not older than the site's time between queries.
+func (h *Hosts) Free(ctx context.Context, host string) (api.Free, error) {
+	if err := h.AllowedAndConnected(ctx, host); err != nil {
+		return api.Free{}, err
+	}
+	free, err := h.Watcher(host).Free(ctx)
+	free.Host = host
+	return free, SchedulerError(host, err)
+}
+
+// Found are the values that a look or a fresh [Hosts.Free] found for choices.
+func (h *Hosts) Found(host string) map[string][]string {
+	found := h.store.Found(host)
+	free, fresh := h.Watcher(host).KnownFree()
+	if !fresh {
+		return found
+	}
+	found = maps.Clone(found)
+	if found == nil {
+		found = map[string][]string{}
+	}
+	most := free.Cluster.FreeGPUs
+	for _, p := range free.Partitions {
+		most = max(most, p.FreeGPUs)
+	}
+	for n := 1; n <= min(most, maxGPUChoice); n *= 2 {
+		found["gpus"] = append(found["gpus"], strconv.Itoa(n))
+	}
+	return found
+}
+
+// maxGPUChoice is how many GPUs are offered at most.
+const maxGPUChoice = 16
 
 // choicesIn are the values that a look found for choices, by their names, and the scheduler.
 func choicesIn(look api.Look) map[string][]string {

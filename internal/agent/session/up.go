@@ -192,7 +192,7 @@ func (s *Session) RecentChoices() []api.Choices {
 func (a *Parts) Source(cfg configs.Session) *submit.Source {
 	return &submit.Source{
 		Session: cfg, Section: a.Sessions.Section(cfg.Name), Host: a.Settings.Config().Host(cfg.Host), Sites: a.Settings.Sites(),
-		Scheduler: a.Hosts.KnownScheduler(cfg.Host), Found: a.Store.Found(cfg.Host), Folder: filepath.Dir(a.Settings.Config().Path), Log: a.Log,
+		Scheduler: a.Hosts.KnownScheduler(cfg.Host), Found: a.Hosts.Found(cfg.Host), Folder: filepath.Dir(a.Settings.Config().Path), Log: a.Log,
 	}
 }
 

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"tunctl/internal/api"
+	"tunctl/internal/show"
+	"tunctl/internal/term"
+)
+
+func freeCommand(t *term.Terminal) *cli.Command {
+	return &cli.Command{
+		Name:      "free",
+		Usage:     "show what you may use now: idle nodes, free GPUs, waiting jobs",
+		ArgsUsage: "[HOST...]",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Action:    invokeInterruptible(t, showFree),
+	}
+}
+
+func showFree(ctx context.Context, inv *invocation) error {
+	st, err := inv.ensureAgent(ctx)
+	if err != nil {
+		return err
+	}
+	hosts, err := jobHosts(inv, st)
+	if err != nil {
+		return err
+	}
+	list, failed := []api.Free{}, []error(nil)
+	for _, host := range hosts {
+		free, err := inv.freeOn(ctx, st, host)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failed = append(failed, err)
+			free = api.Free{Host: host, Partitions: []api.Partition{}, Error: api.AsError(err)}
+		}
+		list = append(list, free)
+	}
+	if inv.Bool("json") {
+		err = inv.PrintIndentedJSON(list)
+	} else {
+		err = inv.printFree(list)
+	}
+	if inv.NArg() == 0 {
+		inv.sayUnconnected(hosts)
+	}
+	if len(failed) < len(hosts) { // the others were shown
+		for _, one := range failed {
+			printError(inv.Terminal, one)
+		}
+		return err
+	}
+	return reportFailures(inv.Terminal, failed)
+}
+
+func (inv *invocation) freeOn(ctx context.Context, st api.Status, host string) (api.Free, error) {
+	if !isConnected(st, host) {
+		if err := inv.authenticate(ctx, host, api.KeepNot); err != nil {
+			return api.Free{}, fmt.Errorf("%s: %w", host, err)
+		}
+	}
+	inv.Draw("asking the scheduler…")
+	defer inv.Draw("")
+	return inv.client.Free(ctx, host)
+}
+
+// printFree prints a table for each host.
+func (inv *invocation) printFree(list []api.Free) error {
+	for _, f := range list {
+		if f.Error != nil {
+			continue
+		}
+		fmt.Fprintf(inv.Out, "%s, as of %s\n", inv.Paint(term.Bold, f.Host), api.ClockText(f.At, time.Now()))
+		if err := inv.PrintTable(show.Free(f)); err != nil {
+			return err
+		}
+		if len(f.Problems) > 0 {
+			inv.Say("not found out in time: %s", strings.Join(f.Problems, ", "))
+		}
+	}
+	return nil
+}
+
+// sayUnconnected names the other hosts of the config.
+func (inv *invocation) sayUnconnected(shown []string) {
+	for _, host := range readConfig(inv.paths).HostNames() {
+		if !slices.Contains(shown, host) {
+			inv.Say("%s is not connected: `tunctl free %s` logs in", host, host)
+		}
+	}
+}
