@@ -140,8 +140,8 @@ func unixTime(seconds float64) time.Time {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(api.Sanitize(text)), " ") }
 
-// Path is where the notebook is, as far as that is known.
-func (c *Cell) Path() string { return path.Join(c.Root, path.Join("/", c.Notebook)) }
+// Path is where the notebook is; without Root, below the home folder.
+func (c *Cell) Path() string { return path.Join(cmp.Or(c.Root, "."), path.Join("/", c.Notebook)) }
 
 // Runs reports whether the cell has no end.
 func (c *Cell) Runs() bool { return c.State == "running" || c.State == "waiting" }

@@ -23,6 +23,8 @@ const (
 	mostRequest = 16 << 20
 	// mostEnd is the longest message of a server that may tell the end of a cell.
 	mostEnd = 16 << 10
+	// mostHead is the longest head of a server's answer, as the relay has it, with some of what follows.
+	mostHead = 128 << 10
 )
 
 // Page is a page's connection to its kernel, as the page sees it.
@@ -109,7 +111,7 @@ func (p *Page) readAnswer() error {
 	buf := make([]byte, 4<<10)
 	for !bytes.Contains(head, []byte("\r\n\r\n")) {
 		n, err := p.KernelConn.Read(buf)
-		if head = append(head, buf[:n]...); err != nil || len(head) > mostEnd {
+		if head = append(head, buf[:n]...); err != nil || len(head) > mostHead {
 			return cmp.Or(err, io.ErrUnexpectedEOF)
 		}
 	}

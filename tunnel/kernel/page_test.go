@@ -189,7 +189,7 @@ func newAgent(t *testing.T, s *server) *agent {
 	a := &agent{t: t, to: s, home: t.TempDir()}
 	a.way = start(t, a.home)
 	var err error
-	if a.conn, err = step.Start(t.Context(), a.way, step.Options{Job: "7", Resumable: true, Journals: a.home}); err != nil {
+	if a.conn, err = step.Start(t.Context(), a.way, step.Options{Job: "7", Port: s.Listener.Addr().(*net.TCPAddr).Port, Resumable: true, Journals: a.home}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.conn.Close() })
@@ -283,15 +283,19 @@ func (a *agent) open(session string, change func(http.Header)) (*websocket.Conn,
 			return nil, err
 		}
 		defer func() { _ = l.Close() }()
-		go func() {
-			if c, err := l.Accept(); err == nil {
-				a.mu.Lock()
-				a.pages = append(a.pages, c)
-				a.mu.Unlock()
-				a.serving.Go(func() { a.serve(c) })
-			}
-		}()
-		return net.Dial("tcp", l.Addr().String())
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		accepted, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		a.pages = append(a.pages, accepted)
+		a.mu.Unlock()
+		a.serving.Go(func() { a.serve(accepted) })
+		return c, nil
 	}}}
 	ctx, cancel := context.WithTimeout(a.t.Context(), wait.Limit)
 	defer cancel()

@@ -10,10 +10,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/tunnel/step"
 )
 
@@ -21,6 +23,9 @@ var (
 	path       = regexp.MustCompile(`^(.*)/api/kernels/([^/]+)/channels$`)
 	extensions = regexp.MustCompile(`(?i)\r\nSec-WebSocket-Extensions:[^\r\n]*`)
 )
+
+// mostNames bounds the names of a kernel, a page and its origin: the relay remembers them.
+const mostNames = 1 << 10
 
 // Request is a page's request for a WebSocket to its kernel.
 type Request struct {
@@ -37,8 +42,8 @@ func Parse(b []byte) (Request, bool) {
 	if err != nil || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return Request{}, false
 	}
-	found, session := path.FindStringSubmatch(r.URL.Path), r.URL.Query().Get("session_id")
-	if found == nil || session == "" {
+	found, session := path.FindStringSubmatch(r.URL.EscapedPath()), r.URL.Query().Get("session_id")
+	if found == nil || session == "" || len(found[2])+len(session)+len(r.Header.Get("Origin")) > mostNames {
 		return Request{}, false
 	}
 	return Request{Request: r, Bytes: extensions.ReplaceAll(b, nil), Kernel: found[2], Session: session, base: found[1]}, true
@@ -67,14 +72,14 @@ func (r Request) Server(dial func(context.Context) (net.Conn, error)) *Server {
 func (s *Server) get(ctx context.Context, path string, to any) error {
 	query := ""
 	if token := s.page.URL.Query().Get("token"); token != "" {
-		query = "?token=" + token
+		query = "?token=" + url.QueryEscape(token)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.page.Host+s.page.base+path+query, http.NoBody)
 	if err != nil {
 		return err
 	}
 	for name, values := range s.page.Header {
-		if name != "Connection" && name != "Upgrade" && !strings.HasPrefix(name, "Sec-Websocket-") {
+		if name != "Connection" && name != "Upgrade" && name != "Accept-Encoding" && !strings.HasPrefix(name, "Sec-Websocket-") {
 			r.Header[name] = values
 		}
 	}
@@ -84,21 +89,29 @@ func (s *Server) get(ctx context.Context, path string, to any) error {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server answered %s", answer.Status)
+		return fmt.Errorf("%w: the server answered %s", step.ErrNotKept, api.Sanitize(answer.Status))
 	}
 	const most = 4 << 20
-	return json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(to)
+	b, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	if err == nil && json.Unmarshal(b, to) != nil {
+		err = fmt.Errorf("%w: the server answered something else", step.ErrNotKept)
+	}
+	return err
 }
 
-// Accepts reports whether the server accepts the page, by its own cookie or token, for the kernel.
+// Accepts reports whether the server accepts the page, by its own cookie or token, for the kernel. If it does
+// not, the error is [step.ErrNotKept]; another one says that it could not be asked.
 func (s *Server) Accepts(ctx context.Context) error {
 	var kernel struct{ ID string }
 	err := s.get(ctx, "/api/kernels/"+s.page.Kernel, &kernel)
 	if err == nil && kernel.ID != s.page.Kernel {
-		err = errors.New("the server answered for another kernel")
+		err = fmt.Errorf("%w: the server answered for another kernel", step.ErrNotKept)
 	}
 	return err
 }
+
+// mostPath is the longest path on Linux.
+const mostPath = 4 << 10
 
 // tellNotebook tells the relay of which notebook the kernel is.
 func (s *Server) tellNotebook(tell func(step.Cell)) {
@@ -112,7 +125,7 @@ func (s *Server) tellNotebook(tell func(step.Cell)) {
 		return // its name is not shown
 	}
 	for _, x := range sessions {
-		if x.Kernel.ID == s.page.Kernel {
+		if x.Kernel.ID == s.page.Kernel && len(x.Path) <= mostPath {
 			tell(step.Cell{Notebook: x.Path})
 		}
 	}

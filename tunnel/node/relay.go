@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -401,9 +402,16 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 // dialKernel connects a page to its kernel, or continues what is kept for it.
 func (r *sharedRelay) dialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (c *step.KernelConn, continues bool, err error) {
 	traffic, err := r.use(ctx, func(run *runningRelay) (err error) {
-		if continues = run.Keeps(k) && verify() == nil; continues {
-			if c, err = run.Continue(ctx, k); !errors.Is(err, step.ErrNotKept) {
-				return err
+		run.SetServer(r.options().Port)
+		if continues = run.Keeps(k); continues {
+			if err = verify(); err == nil {
+				c, err = run.Continue(ctx, k)
+			}
+			if err == nil {
+				return nil
+			}
+			if !errors.Is(err, step.ErrNotKept) {
+				return fmt.Errorf("%w: %w", step.ErrKept, err) // a new connection would end that one
 			}
 		}
 		continues = false

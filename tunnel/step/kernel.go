@@ -103,7 +103,7 @@ func (c *Conn) Continue(ctx context.Context, k Kernel) (*KernelConn, error) {
 			c.mu.Unlock()
 			return nil, ErrNotKept
 		}
-		k.Before = journals[len(journals)-1] // whether it is kept or not, it is not asked for again
+		k.Before = journals[len(journals)-1] // if it is kept or not, it is not asked for again
 		c.known[k.page()] = journals[:len(journals)-1]
 		c.mu.Unlock()
 		k.Taken = c.taken(k.Before)
@@ -112,6 +112,9 @@ func (c *Conn) Continue(ctx context.Context, k Kernel) (*KernelConn, error) {
 			return c.newKernelConn(&netConn{ch, addr{"kernel", k.ID}}, k), nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
+			c.mu.Lock()
+			c.known[k.page()] = append(c.known[k.page()], k.Before, k.Journal) // whether the relay got it is not known
+			c.mu.Unlock()
 			return nil, err
 		}
 	}

@@ -211,7 +211,7 @@ func (u *Upgrades) DialUpgrade(ctx context.Context, network, address string, req
 		return direct.DialUpgrade(ctx, network, address, request)
 	}
 	conn, err := u.dialInside(ctx, network, request)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || errors.Is(err, step.ErrKept) {
 		return conn, err
 	}
 	if conn, err = direct.DialUpgrade(ctx, network, address, request); err != nil {

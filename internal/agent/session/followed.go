@@ -76,7 +76,11 @@ func (s followed) HeldChanged() {
 	h, cells := nodes.Held(), nodes.Cells()
 	s.mu.Lock()
 	before := s.told
-	s.told.cells = cells
+	s.told.waiting = cells.Waiting
+	if cells.Running == cells.Waiting || cells.Finished < before.finished { // one notice for all that were queued
+		s.told.finished = cells.Finished
+	}
+	after := s.told
 	if h != nil {
 		s.told.until = h.Until
 	}
@@ -84,7 +88,7 @@ func (s followed) HeldChanged() {
 	if h != nil && h.Until != before.until && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
 		s.Notify("", s.Name+": "+words.HeldOver(*h))
 	}
-	if text := words.Cells(s.Name, cells); text != "" && (cells.Finished > before.cells.Finished || cells.Waiting > before.cells.Waiting) {
+	if text := words.Cells(s.Name, cells); text != "" && (after.finished > before.finished || after.waiting > before.waiting) {
 		s.Notify("", s.Name+": "+text)
 	}
 }

@@ -75,8 +75,9 @@ type Session struct {
 	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
 	told    struct { // of what runs inside the job
-		until time.Time // the end of the last interruption
-		cells api.Cells
+		until    time.Time // the end of the last interruption
+		finished int       // cells
+		waiting  int       // cells
 	}
 }
 

@@ -103,7 +103,8 @@ class Connection(Channel):
         elif self.given < self.spool.end:
             head = 0
         if head:
-            self.began(data[:head])
+            if self.websocket:
+                self.began(data[:head])
             Channel.took(self, fd, data[:head])
         if head < len(data):
             self.spool.append(data[head:])

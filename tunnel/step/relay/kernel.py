@@ -1,6 +1,8 @@
 PAGE_HOLD = 3600  # seconds in which a page may come back for what it missed when its cells are finished
 COLLECT_STEP = 1 << 20  # bytes that are collected before others have their turn
 COLLECT_LIMIT = 64 << 20  # bytes that are kept of cells whose page is there
+REPLY_TIME = 1  # seconds for the reply to a cell, which may come after its end
+CELLS_LIMIT = 1000  # that wait to run
 OUTPUTS = ("stream", "display_data", "execute_result", "error", "clear_output", "update_display_data", "input_request")
 
 
@@ -21,6 +23,7 @@ class Kernel(Connection):
         self.collected = 0  # up to where it was collected, while cells run
         self.reader = None
         self.whole = True  # all that the page has not taken is kept
+        self.lossy = False  # what cannot be written down is only counted
         relay.kernels.append(self)
         Connection.__init__(self, relay, number, request)
 
@@ -29,7 +32,9 @@ class Kernel(Connection):
 
     def is_of(self, about):
         same = all(self.about.get(name) == about.get(name) for name in ("id", "session", "origin"))
-        return self.upgraded() and self.whole and same and self.about["journal"] == about["before"]
+        # In the middle of a message of the page before, the server would take the next one for its rest.
+        client = self.upgraded() and self.websocket.client
+        return client and client.at == client.whole and self.whole and same and self.about["journal"] == about["before"]
 
     def upgraded(self):
         return self.websocket and not self.websocket.server.http
@@ -41,7 +46,8 @@ class Kernel(Connection):
         if self.page:
             Channel.send(self, CLOSE)
             del self.relay.channels[self.number]
-        self.number, self.credit, self.consumed = number, WINDOW_SIZE, 0
+        self.number, self.credit = number, WINDOW_SIZE
+        self.consumed = -sum(len(data) for data in self.queue)  # another connection sent that
         self.page, self.eof_sent, self.got_eof = True, False, False
         self.opened()
         self.credit -= len(self.head)
@@ -52,8 +58,10 @@ class Kernel(Connection):
     def hang_up(self):
         """The page is gone. If none of its cells runs, so is the connection."""
         self.relay.channels.pop(self.number, None)
-        self.page, self.given = False, self.taken
+        self.number, self.page, self.given = 0, False, self.taken  # another client may have a channel of that number
         self.until = time.monotonic() + self.relay.hold
+        if self.done and self.upgraded() and self.taken >= self.websocket.server.whole:
+            self.cell_done("")  # the page has all that the server sent until it ended
         if (self.cells or self.finished) and self.upgraded():
             self.collect()
             self.watch()
@@ -80,15 +88,25 @@ class Kernel(Connection):
         return not self.page or Connection.is_held(self)
 
     def needed_from(self):
-        at = min(self.taken, self.websocket.server.whole) if self.websocket else self.spool.end
+        at = min(self.taken, self.websocket.server.whole) if self.websocket else self.given
         return min(at, self.collected) if self.cells else at
 
     def took(self, fd, data):
         Connection.took(self, fd, data)
-        if self.cells and self.collects():
+        if not self.websocket:
+            self.unreadable()
+        elif self.cells and self.collects():
             self.collect()
-        elif self.spool.end - self.collected > COLLECT_LIMIT and self.cells:
-            self.skip(self.websocket.server.whole if self.websocket else self.spool.end)
+        elif self.cells and (self.spool.end - self.collected > COLLECT_LIMIT or not self.relay.has_room()):
+            self.skip(self.websocket.server.whole)
+
+    def unreadable(self):
+        """One side sent what is no WebSocket: it is a connection as any other."""
+        if self.page:
+            self.cell_done("")
+        else:
+            self.end_all("the server sent what cannot be read")
+            self.drop()
 
     def collects(self):
         return not self.page or self.relay.away()
@@ -101,7 +119,8 @@ class Kernel(Connection):
             Connection.client_moved(self)
 
     def make_room(self):
-        """Gives up what only the page needs that is away."""
+        """Gives up what only the page needs that is away, and what cannot be written down."""
+        self.lossy = True
         if self.collects() and self.cells and self.taken < self.collected:
             self.whole, self.taken = False, self.collected
             self.spool.drop(self.needed_from())
@@ -110,6 +129,20 @@ class Kernel(Connection):
         Connection.read_eof(self, fd)
         if not self.page:
             self.collect()
+
+    def lost(self, *_):
+        """The server is gone. What it sent is the page's all the same."""
+        if not self.upgraded():
+            Connection.lost(self)
+            return
+        self.queue.clear()
+        self.close_server()
+        self.done = True
+        self.feed()
+        if not self.page:
+            self.collect()
+
+    sink_lost = lost
 
     # The cells.
 
@@ -120,6 +153,8 @@ class Kernel(Connection):
         elif self.websocket:
             if not self.cells:
                 self.collected, self.reader = self.websocket.server.whole, None
+            elif len(self.cells) >= CELLS_LIMIT:
+                self.cells.popitem()  # the last one ends last
             self.cells[about["id"]] = Cell(self, about)
 
     def take(self, at):
@@ -144,9 +179,14 @@ class Kernel(Connection):
         return [self.cells.pop(n) for n in names]
 
     def skip(self, to):
-        for cell in self.cells.values():
-            cell.missing += to - self.collected
+        next(iter(self.cells.values())).missing += to - self.collected
         self.collected, self.reader = to, None
+
+    def stuck(self):
+        """Whether to wait until what was collected is written."""
+        if not self.relay.writer.full():
+            self.lossy = False
+        return self.relay.writer.full() and not self.lossy
 
     def collect(self):
         """Collects what came, as far as it can be written down."""
@@ -154,7 +194,7 @@ class Kernel(Connection):
             self.reader = Frames(b"")
             self.reader.http, self.reader.at, self.reader.on_message = False, self.collected, self.message
         stop = min(self.spool.end, self.collected + COLLECT_STEP)
-        while self.cells and self.collected < stop and not self.relay.writer.full():
+        while self.cells and self.collected < stop and not self.stuck():
             data = self.spool.read(self.collected, min(READ_SIZE, stop - self.collected))
             self.collected += len(data)
             try:
@@ -164,23 +204,32 @@ class Kernel(Connection):
         if self.done and self.collected == self.spool.end:
             self.end_all("the connection to the kernel ended")
         if not self.cells and not self.page:
+            self.until = min(self.until, time.monotonic() + (PAGE_HOLD if self.done else REPLY_TIME))
+        self.spool.drop(self.needed_from())
+
+    def expire(self):
+        if self.cells or self.done:
+            self.drop()
+        else:
             self.close_server()
             self.done = True
-            self.until = min(self.until, time.monotonic() + PAGE_HOLD)
-        self.spool.drop(self.needed_from())
+            self.until = time.monotonic() + PAGE_HOLD
 
     def works(self):
         """Whether something can be collected now."""
-        return self.cells and self.collects() and self.collected < self.spool.end and not self.relay.writer.full()
+        return self.cells and self.collects() and self.collected < self.spool.end and not self.stuck()
 
     def message(self, message, at):
+        if len(message) >= WS_MESSAGE_LIMIT and self.cells:
+            next(iter(self.cells.values())).missing += len(message)
         try:
-            header, parent, content = parse(message)
-            kind, name = header["msg_type"], parent.get("msg_id")
-            state = content.get("execution_state")
-        except (ValueError, KeyError, TypeError, AttributeError, struct.error):
-            return
-        cell = self.cells.get(name)
+            self.heed(*parse(message), at)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
+            pass  # it is none of Jupyter's
+
+    def heed(self, header, parent, content, at):
+        kind, name = header["msg_type"], parent.get("msg_id")
+        state, cell = content.get("execution_state"), self.cells.get(name)
         if kind in OUTPUTS and cell:
             cell.write({"type": kind, "content": content})
         elif kind == "status" and state in ("restarting", "dead", "autorestarting"):
@@ -221,17 +270,23 @@ class Cell:
         writer = self.kernel.relay.writer
         if not self.kernel.about["collect"]:
             return
+        self.waits = line["type"] == "input_request"
+        if writer.full() and line["type"] != "end":
+            self.missing += len(json.dumps(line))
+            return
         if not self.file:
             about = self.kernel.about
             self.file = writer.new_file(about["name"])
-            head = dict(self.about, type="cell", notebook=about.get("notebook", ""), missing=self.missing)
-            writer.put(self.file, head)
-        self.waits = line["type"] == "input_request"
+            writer.put(self.file, dict(self.about, type="cell", notebook=about.get("notebook", "")))
+        if self.missing:
+            writer.put(self.file, {"type": "beyond", "bytes": self.missing})
+            self.missing = 0
         writer.put(self.file, line)
 
     def end(self, how):
         self.write({"type": "end", "time": time.time(), "how": how})
-        self.kernel.relay.outputs.add(self.file)
+        if self.file:
+            self.kernel.relay.outputs.add(self.file)
 
     def forget(self):
         if self.file:

@@ -22,8 +22,13 @@ class Writer:
 
     def put(self, name, line):
         """Appends a line to a file, or removes it."""
-        self.start()
-        data = json.dumps([name, line and json.dumps(line), bool(line) and line["type"] == "end"]).encode() + b"\n"
+        try:
+            self.start()
+        except OSError as err:
+            self.trouble = words(err)
+        if self.sink < 0:
+            return
+        data = json.dumps([name, line and json.dumps(line), line and line["type"]]).encode() + b"\n"
         self.queue.append(data)
         self.size += len(data)
         self.flush()
@@ -34,10 +39,16 @@ class Writer:
     def start(self):
         if self.sink >= 0:
             return
-        (orders, self.sink), (answers, out) = os.pipe(), os.pipe()
-        self.pid = fork((2, orders, out), write_output, orders, out)
+        orders, sink, answers, out = os.pipe() + os.pipe()
+        try:
+            self.pid = fork((2, orders, out), write_output, orders, out, self.relay.environment)
+        except OSError:
+            for fd in (orders, sink, answers, out):
+                os.close(fd)
+            raise
         os.close(orders)
         os.close(out)
+        self.sink = sink
         os.set_blocking(self.sink, False)
         self.relay.watch(answers, READ, self.answered, True)
 
@@ -62,8 +73,9 @@ class Writer:
         if not data:
             self.relay.watch(fd, 0, None)
             os.close(fd)
+            self.trouble = "the process that writes it ended"
         else:
-            self.trouble = data.decode()
+            self.trouble = data.decode().rpartition("\n")[0].rpartition("\n")[2]
 
     def close(self):
         """Waits for a while until everything is written."""
@@ -83,19 +95,20 @@ class Writer:
             time.sleep(0.02)
 
 
-def write_output(orders, answers):
+def write_output(orders, answers, environment):
     """The process that writes, until the relay has ended."""
     os.setsid()
+    os.umask(0o077)
     for s in ("HUP", "INT", "TERM"):
         signal.signal(getattr(signal, "SIG" + s), signal.SIG_IGN)
-    Output(os.path.expanduser("~/.tunctl/output"), answers).serve(orders)
+    Output(os.path.expanduser("~/.tunctl/output"), answers, environment).serve(orders)
 
 
 class Output:
     """The files of cells."""
 
-    def __init__(self, root, answers):
-        self.root, self.answers = root, answers
+    def __init__(self, root, answers, environment):
+        self.root, self.answers, self.environment = root, answers, environment
         self.waiting = collections.OrderedDict()  # lines that are not written yet, by file
         self.beyond = {}  # bytes that were too many, by file
         self.sizes = {}  # of sessions
@@ -104,9 +117,11 @@ class Output:
         inbox, due = [], None
         while True:
             wait = None if due is None else max(0, due - time.monotonic())
-            data = b""
             if select.select([orders], [], [], wait)[0]:
                 data = os.read(orders, READ_SIZE)
+                if not data:
+                    self.write()
+                    return
                 inbox.append(data)
                 if b"\n" in data:
                     lines = b"".join(inbox).split(b"\n")
@@ -114,15 +129,11 @@ class Output:
                     for line in lines:
                         self.add(*json.loads(line.decode()))
                 due = due or time.monotonic() + OUTPUT_EVERY
-                if not data:
-                    due = 0
             if due is not None and time.monotonic() >= due:
                 self.write()
-                due = None
-                if not data and wait is None:
-                    return
+                due = time.monotonic() + OUTPUT_EVERY if self.waiting else None
 
-    def add(self, name, line, last):
+    def add(self, name, line, kind):
         if line is None:
             self.waiting.pop(name, None)
             self.beyond.pop(name, None)
@@ -131,7 +142,9 @@ class Output:
             except OSError:
                 pass
             return
-        session = os.path.dirname(name)
+        session, last = os.path.dirname(name), kind == "end"
+        if kind == "cell":
+            line = json.dumps(dict(json.loads(line), root=server_root(self.environment)))
         if session not in self.sizes:
             self.sizes[session] = self.clean(os.path.join(self.root, session))
         if last and name in self.beyond:
@@ -145,24 +158,56 @@ class Output:
     def clean(self, folder):
         """Removes what is old, and returns how much is left."""
         size = 0
-        os.makedirs(folder, 0o700, exist_ok=True)
-        for name in os.listdir(folder):
-            path = os.path.join(folder, name)
-            found = os.stat(path)
-            if time.time() - found.st_mtime > OUTPUT_DAYS * 86400:
-                os.unlink(path)
-            else:
-                size += found.st_size
+        for path in glob.glob(os.path.join(glob.escape(folder), "*.jsonl")):
+            try:
+                found = os.stat(path)
+                if time.time() - found.st_mtime > OUTPUT_DAYS * 86400:
+                    os.unlink(path)
+                else:
+                    size += found.st_size
+            except OSError:
+                pass  # another process removed it
         return size
 
     def write(self):
         trouble = ""
         for name, lines in list(self.waiting.items()):
             try:
-                fd = os.open(os.path.join(self.root, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                with os.fdopen(fd, "a") as f:
-                    f.write("".join(line + "\n" for line in lines))
+                append_lines(os.path.join(self.root, name), lines)
                 del self.waiting[name]
             except OSError as err:
                 trouble = words(err)
-        os.write(self.answers, trouble.encode() or b" ")
+        os.write(self.answers, trouble.encode() + b"\n")
+
+
+def append_lines(path, lines):
+    """Appends all lines to a file, or none."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    size = os.fstat(fd).st_size
+    try:
+        with os.fdopen(fd, "a") as f:
+            f.write("".join(line + "\n" for line in lines))
+    except OSError:
+        os.truncate(path, size)
+        raise
+
+
+def server_root(environment):
+    """The folder that the paths of a Jupyter server are relative to; "": it is not known."""
+    where, env = environment.find()
+    if where != "server":
+        return ""
+    pid = environment.found[1].pid
+    data = env.get(b"JUPYTER_DATA_DIR") or os.path.join(env.get(b"HOME", b"/"), b".local/share/jupyter")
+    folder = os.fsdecode(env.get(b"JUPYTER_RUNTIME_DIR") or os.path.join(data, b"runtime"))
+    for name, key in (("jpserver", "root_dir"), ("nbserver", "notebook_dir")):
+        try:
+            with open("%s/%s-%d.json" % (folder, name, pid)) as f:
+                return str(json.load(f)[key])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+    try:
+        return os.readlink("/proc/%d/cwd" % pid)
+    except OSError:
+        return ""

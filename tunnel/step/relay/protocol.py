@@ -21,6 +21,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import glob
 import itertools
 import json
 import os

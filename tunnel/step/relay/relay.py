@@ -37,6 +37,7 @@ class Relay:
         self.inbox = bytearray()
         self.way = Way(0, 1)
         self.kernels = []  # with a page, or kept for it
+        self.is_full = False  # WebSockets were not read since too much is kept
         self.writer = Writer(self)
         self.outputs = set()  # the files of cells that ended without their page
         self.told = None  # what the client knows of these
@@ -88,7 +89,7 @@ class Relay:
 
     def send_hello(self):
         hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0], "where": where(),
-                 "kernels": [k.about for k in self.kernels]}
+                 "kernels": [{name: k.about.get(name, "") for name in ("id", "session", "origin", "journal")} for k in self.kernels[-100:]]}
         self.send(0, HELLO, json.dumps(hello).encode())
 
     def deadlines(self):
@@ -102,7 +103,7 @@ class Relay:
             if k.works():
                 yield 0, k.collect
             elif not k.page:
-                yield k.until, k.drop
+                yield k.until, k.expire
         if self.channels and not self.away():
             yield self.heard + AWAY_AFTER, None
         if self.way.busy():
@@ -131,24 +132,29 @@ class Relay:
         if now >= self.due:
             for do in [do for at, do in self.deadlines() if do and at <= now]:
                 do()
+        if self.is_full and self.has_room():
+            for c in set(self.channels.values()).union(self.kernels):
+                c.watch()
         if self.kernels or self.told:
             self.tell_kernels()
 
     def has_room(self):
         """Whether more may be kept of what WebSockets carry."""
-        def size():
-            return sum(len(c.spool) for c in set(self.channels.values()).union(self.kernels) if isinstance(c, Connection))
-        if size() >= SPOOL_LIMIT:
+        def full():
+            spools = [c.spool for c in set(self.channels.values()).union(self.kernels) if isinstance(c, Connection)]
+            return sum(len(s) for s in spools) >= SPOOL_LIMIT or sum(len(s.tail) for s in spools) >= TAIL_LIMIT
+        if full():
             for k in self.kernels:
                 k.make_room()
-        return size() < SPOOL_LIMIT
+        self.is_full = full()
+        return not self.is_full
 
     def tell_kernels(self):
         """Tells the client what becomes of cells whose page is gone."""
         cells = [cell for k in self.kernels if not k.page for cell in k.cells.values()]
         now = {"running": len(cells), "waiting": sum(cell.waits for cell in cells), "finished": len(self.outputs),
                "trouble": self.writer.trouble.strip()}
-        if now != self.told:
+        if now != self.told and self.way.sink >= 0 and self.way.unsent_size < OUT_LIMIT:
             self.told = now
             self.send(0, KERNELS, json.dumps(now).encode())
 

@@ -1,4 +1,5 @@
 SPOOL_LIMIT = 256 << 20  # bytes of all streams
+TAIL_LIMIT = 32 << 20  # bytes of all streams that are in no file
 SPOOL_MEMORY = 256 << 10  # of one, before they go to a file
 SPOOL_FILE = 8 << 20  # the size of such a file
 
@@ -27,7 +28,7 @@ class Spool(Buffer):
                 del self.tail[:n]
                 start += n
         except OSError:
-            pass  # it stays in memory, and nothing more is read: see Relay.room
+            pass  # it stays in memory, and nothing more is read: see Relay.has_room
 
     def read(self, at, n):
         """At most n bytes from a position that is not dropped."""

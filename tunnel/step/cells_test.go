@@ -1,0 +1,276 @@
+//go:build linux
+
+package step
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"tunctl/internal/dev/testprogram"
+)
+
+// inRelay runs Python with the relay's classes, but no relay: what the test gets wrong is an exception there.
+func inRelay(t *testing.T, code string) {
+	t.Helper()
+	check := exec.Command(testprogram.Need(t, "python3"), "-I", "-S", "-")
+	check.Dir = t.TempDir()
+	check.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + check.Dir, "TMPDIR=" + check.Dir}
+	classes, _, _ := strings.Cut(relay, "def main():")
+	check.Stdin = strings.NewReader(classes + inRelayHelp + code)
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+const inRelayHelp = `
+import resource, threading
+relay = Relay({"job": "", "port": 0, "silence": 600, "hold": 600})
+relay.hold = 600
+ABOUT = {"id": "k", "session": "s", "origin": "o", "name": "nb", "collect": True, "journal": "j"}
+HEAD = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+
+def frame(payload, kind=1, final=WS_FINAL, mask=b""):
+    size = len(payload)
+    length = bytes([size]) if size < 126 else b"\x7e" + struct.pack(">H", size) if size < 65536 else b"\x7f" + struct.pack(">Q", size)
+    length = bytes([length[0] | (WS_MASKED if mask else 0)]) + length[1:]
+    return bytes([final | kind]) + length + mask + unmask(payload, mask)
+
+def message(kind, parent="c", **content):
+    return frame(json.dumps({"header": {"msg_type": kind}, "parent_header": {"msg_id": parent}, "content": content}).encode())
+
+def page(number=1):
+    """A page's connection to a kernel, and the server's end of it."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(5)
+    k = Kernel(relay, number, {"kind": "tcp", "host": "127.0.0.1", "port": listener.getsockname()[1], "kernel": dict(ABOUT)})
+    k.write(b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n")
+    turn(lambda: k not in relay.connecting)
+    server = listener.accept()[0]
+    listener.close()
+    server.sendall(HEAD)
+    turn(lambda: k.head == HEAD)
+    server.setblocking(False)
+    return k, server
+
+def turn(until=None, times=1):
+    """Turns the relay's loop until something holds."""
+    late = time.monotonic() + 60
+    while times > 0 or until and not until():
+        times -= 1
+        for key, events in relay.all.select(0.01):
+            owner = relay.owners.get(key.fd)
+            if owner:
+                owner[1](key.fd, events)
+        relay.expire()
+        assert time.monotonic() < late, "nothing became of it"
+
+def sent(k, number=None):
+    """What the client was sent on a kernel's channel."""
+    data, found, at = b"".join(relay.way.unsent), b"", 0
+    while at < len(data):
+        channel, kind, size = HEADER.unpack_from(data, at)
+        at += HEADER.size + size
+        if channel == (number or k.number) and kind == DATA:
+            found += data[at - size:at]
+    return found
+
+def feed(server, data, k=None):
+    """Has the server send, and the relay read all of it."""
+    before = k and k.websocket and k.websocket.server.at
+    data = memoryview(data)
+    while data:
+        try:
+            data = data[server.send(data[:1 << 16]):]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return
+        turn()
+    turn(times=3)
+
+relay.away = lambda: False
+relay.way.sink = -1
+def acknowledge():
+    relay.way.unsent.clear()
+    relay.way.unsent_size = 0
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+`
+
+func TestKernelInRelay(t *testing.T) {
+	for name, code := range map[string]string{
+		"messages of no known form": `
+k, server = page()
+k.request({"id": "c", "code": "x"})
+k.hang_up()
+for m in (b"{", b"[" * 100000, b'{"header":{"msg_type":[]},"parent_header":{"msg_id":[1]},"content":{}}', b"\xff" * 99, b"\x00" * 8,
+          struct.pack("<7Q", 6, 1 << 63, 2, 3, 4, 5, 6), b'{"header":1,"parent_header":2,"content":3}',
+          b'{"header":{"msg_type":"stream"},"parent_header":{"msg_id":"c"},"content":' + b'{"a":' * 900 + b"1" + b"}" * 901):
+    feed(server, frame(m), k)
+feed(server, message("status", execution_state="idle"), k)
+turn(lambda: not k.cells)
+`,
+		"a server that sends no frames after all": `
+k, server = page()
+k.request({"id": "c"})
+k.hang_up()
+feed(server, message("stream", text="x") + frame(b"x" * 200, 9), k)
+turn(lambda: k not in relay.kernels)
+k, server = page()
+for i in range(64):
+    feed(server, b"x" * (1 << 16), k)
+    acknowledge()
+    k.add_credit(1 << 16)
+assert len(k.head) == len(HEAD), len(k.head)
+`,
+		"a page that sends no frames while it reads nothing": `
+k, server = page()
+k.credit = 100
+lines = message("stream", text="y" * 500)
+feed(server, lines, k)
+k.write(frame(b"x" * 200, 9, mask=b"1234"))
+turn()
+feed(server, b"after", k)
+k.add_credit(WINDOW_SIZE)
+turn(times=5)
+assert sent(k) == HEAD + lines + b"after", sent(k)
+`,
+		"the number of another client's channel": `
+k, server = page()
+k.request({"id": "c"})
+k.hang_up()
+other, _ = page(1)
+assert relay.channels[1] is other
+k.drop()
+assert relay.channels[1] is other
+`,
+		"the window of the page that comes back": `
+k, server = page()
+k.request({"id": "c"})
+k.sink, sink = relay.died, k.sink  # it takes nothing
+k.queue.append(frame(b"z" * (1 << 20), mask=b"1234"))
+k.websocket.received(k.queue[0])
+k.hang_up()
+k.attach(2, dict(ABOUT, before="j", journal="j2"))
+k.sink = sink
+k.flush()
+turn(lambda: not k.queue, 1) if False else [feed(server, b"", k) or k.flush() for _ in range(0)]
+while k.queue:
+    try:
+        server.recv(1 << 20)
+    except BlockingIOError:
+        pass
+    k.flush()
+assert k.consumed <= 0, k.consumed
+`,
+		"a page that was within a message": `
+k, server = page()
+k.request({"id": "c"})
+k.write(frame(b"z" * 1000, mask=b"1234")[:500])
+k.hang_up()
+assert not k.is_of(dict(ABOUT, before="j"))
+k, server = page()
+k.request({"id": "c"})
+k.write(frame(b"z" * 1000, mask=b"1234"))
+k.hang_up()
+assert k.is_of(dict(ABOUT, before="j"))
+assert not k.is_of(dict(ABOUT, before="j", origin="p")) and not k.is_of(dict(ABOUT, before="i"))
+`,
+		"a server that resets the connection": `
+k, server = page()
+k.request({"id": "c"})
+k.credit = 10
+lines = b"".join(message("stream", text="y" * 500) for _ in range(9))
+feed(server, lines, k)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+server.close()
+turn(lambda: k.done)
+k.add_credit(WINDOW_SIZE)
+assert sent(k) == HEAD + lines
+k.take(len(lines))
+k.hang_up()
+assert k not in relay.kernels and not relay.outputs and relay.writer.sink < 0
+`,
+		"a reply after the end of its cell": `
+k, server = page()
+k.request({"id": "c"})
+k.hang_up()
+feed(server, message("status", execution_state="idle"), k)
+reply = message("execute_reply", status="ok")
+feed(server, reply, k)
+assert k.spool.read(k.spool.end - len(reply), 99999) == reply
+turn(lambda: k.done)
+assert k in relay.kernels
+`,
+		"output = false": `
+k, server = page()
+k.about["collect"] = False
+k.request({"id": "c"})
+k.hang_up()
+feed(server, message("stream", text="x") + message("status", execution_state="idle"), k)
+turn(lambda: not k.cells)
+assert not relay.outputs and relay.writer.sink < 0
+`,
+		"many requests": `
+k, server = page()
+for i in range(CELLS_LIMIT + 500):
+    k.request({"id": str(i)})
+assert len(k.cells) == CELLS_LIMIT
+k.hang_up()
+feed(server, message("status", parent=str(CELLS_LIMIT + 499), execution_state="idle"), k)
+turn(lambda: not k.cells)
+`,
+		"a home that hangs": `
+SPOOL_LIMIT = 4 << 20
+k, server = page()
+other, another = page(2)
+other.credit = 0
+feed(another, message("stream", text="w"), other)
+k.request({"id": "c"})
+k.hang_up()
+Writer.start = lambda self: None
+relay.writer.sink = os.pipe()[1]
+os.set_blocking(relay.writer.sink, False)
+for i in range(300):
+    feed(server, message("stream", text="x" * 40000), k)
+    feed(another, message("stream", text="w"), other)
+assert k.spool.size() <= SPOOL_LIMIT + READ_SIZE and relay.writer.size < 2 << 20, (k.spool.size(), relay.writer.size)
+cell = k.cells["c"]
+feed(server, message("status", execution_state="idle"), k)
+turn(lambda: not k.cells)
+assert cell.about["id"] == "c" and any(b'beyond' in bytes(x) for x in relay.writer.queue)
+`,
+		"no disk for what waits": `
+def full(*_):
+    raise OSError(errno.ENOSPC, "full")
+tempfile.TemporaryFile = full
+k, server = page()
+k.request({"id": "c"})
+before = peak()
+for i in range(1000):
+    feed(server, message("stream", text="x" * 60000), k)
+    acknowledge()
+    k.add_credit(READ_SIZE * 2)
+    k.take(k.given)
+assert len(k.spool.tail) <= TAIL_LIMIT + READ_SIZE and peak() - before < 2 * TAIL_LIMIT, (len(k.spool.tail), peak() - before)
+`,
+		"a million small messages": `
+k, server = page()
+k.request({"id": "c"})
+k.hang_up()
+k.take(0)
+before = peak()
+part = frame(b"{}") * 10000
+for i in range(100):
+    feed(server, part, k)
+assert k.websocket.server.at == 100 * len(part) and k.collected == k.spool.end
+assert peak() - before < 32 << 20, peak() - before
+feed(server, b"\x82\x7f" + b"\x7f" + b"\xff" * 7 + b"x" * (1 << 20), k)
+assert len(k.reader.message) < 2 << 20
+`,
+	} {
+		t.Run(name, func(t *testing.T) { inRelay(t, code) })
+	}
+}
