@@ -52,7 +52,7 @@ class Frames:
         shift = self.at - at
         while at < len(data):
             if not self.left:
-                n = self.head_size() - len(self.head)
+                n = min(self.head_size() - len(self.head), len(data) - at)
                 self.head += data[at:at + n]
                 at += n
                 if len(self.head) < self.head_size():
