@@ -46,6 +46,9 @@ func newServer(t *testing.T) *server {
 	s := &server{opened: make(chan *websocket.Conn, 10), requests: make(chan string, 100), ended: make(chan struct{}, 10), named: make(chan struct{}, 10)}
 	mux := http.NewServeMux()
 	accepted := func(w http.ResponseWriter, r *http.Request, answer string) {
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "br") {
+			t.Error("the server may compress its answer as only a browser can read it")
+		}
 		if _, err := r.Cookie("login"); err != nil {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -269,7 +272,7 @@ func (a *agent) serve(client net.Conn) {
 // open opens a page's WebSocket.
 func (a *agent) open(session string, change func(http.Header)) (*websocket.Conn, error) {
 	a.t.Helper()
-	header := http.Header{"Cookie": {"login=yes"}, "Origin": {"http://localhost:8888"}}
+	header := http.Header{"Cookie": {"login=yes"}, "Origin": {"http://localhost:8888"}, "Accept-Encoding": {"gzip, br"}}
 	var protocols []string
 	if a.to.binary {
 		protocols = []string{v1}
@@ -421,7 +424,8 @@ func TestPageThatIsGone(t *testing.T) {
 		wait.Until(t, "the cell is finished", func() bool { return a.conn.Cells().Finished == 1 && a.conn.Cells().Running == 0 })
 		wait.Until(t, "it is written down", func() bool { return strings.Contains(a.collected(), `"how": "finished"`) })
 		text := a.collected()
-		for _, want := range []string{`"code": "train()"`, `"cell": "c-7"`, `"notebook": "work/train.ipynb"`} {
+		root, _ := os.Getwd() // of the server's process
+		for _, want := range []string{`"code": "train()"`, `"cell": "c-7"`, `"notebook": "work/train.ipynb"`, `"root": "` + root + `"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s in %.600s", want, text)
 			}
@@ -464,6 +468,117 @@ func TestPageOfAnotherOrigin(t *testing.T) {
 			page = a.must("s1")
 			finish(t, c, "cell1")
 			expect(t, lines(t, page, ""), 0, 5)
+		})
+	}
+}
+
+// gone has a page run a cell and leave.
+func (a *agent) gone() (server *websocket.Conn) {
+	a.t.Helper()
+	page := a.must("s1")
+	server = <-a.to.opened
+	send(a.t, page, "execute_request", "cell1", map[string]string{"code": "train()"})
+	<-a.to.requests
+	a.closePages()
+	wait.Until(a.t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+	return server
+}
+
+func TestPageThatCannotContinueYet(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	c := a.gone()
+	k := step.Kernel{ID: "k1", Session: "s1", Origin: "http://localhost:8888", Name: "nb", Collect: true}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.conn.Continue(ctx, k); err == nil || errors.Is(err, step.ErrNotKept) || !a.conn.Keeps(k) {
+		t.Errorf("%v", err)
+	}
+	s.print(t, c, "cell1", 0, 5)
+	finish(t, c, "cell1")
+	expect(t, lines(t, a.must("s1"), ""), 0, 5)
+}
+
+func TestServerThatAccepts(t *testing.T) {
+	s := newServer(t)
+	for name, tt := range map[string]struct {
+		change func(string) string
+		err    error // of dialling
+		keeps  error // step.ErrNotKept: it was refused
+		ok     bool
+	}{
+		"accepted":       {ok: true},
+		"no cookie":      {change: func(r string) string { return strings.Replace(r, "login", "other", 1) }, keeps: step.ErrNotKept},
+		"another kernel": {change: func(r string) string { return strings.Replace(r, "k1", "k2", 1) }, keeps: step.ErrNotKept},
+		"not reached":    {err: io.ErrUnexpectedEOF, keeps: io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := "GET /base/api/kernels/k1/channels?session_id=s1&token=a%26b HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nCookie: login=1\r\n\r\n"
+			if tt.change != nil {
+				request = tt.change(request)
+			}
+			r, ok := kernel.Parse([]byte(request))
+			if !ok {
+				t.Fatal("it is no page's request")
+			}
+			err := r.Server(func(context.Context) (net.Conn, error) {
+				if tt.err != nil {
+					return nil, tt.err
+				}
+				return net.Dial("tcp", s.Listener.Addr().String())
+			}).Accepts(t.Context())
+			if !errors.Is(err, tt.keeps) || tt.ok != (err == nil) {
+				t.Error(err)
+			}
+		})
+	}
+	if _, ok := kernel.Parse([]byte("GET /api/kernels/k1/channels?session_id=" + strings.Repeat("s", 2<<10) + " HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n")); ok {
+		t.Error("a page's name of any length is remembered")
+	}
+}
+
+func TestPageAndFullHome(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	full := filepath.Join(a.home, ".tunctl") // no folder can be made there
+	if err := os.WriteFile(full, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := a.gone()
+	s.print(t, c, "cell1", 0, 5)
+	finish(t, c, "cell1")
+	wait.Until(t, "the trouble is told", func() bool { return a.conn.Cells().Trouble != "" && a.conn.Cells().Finished == 1 })
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "it is written down then", func() bool { return strings.Count(a.collected(), "line ") == 5 && a.conn.Cells().Trouble == "" })
+	if info, err := os.Stat(filepath.Join(full, "output")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestPageThatSendsNoFrames(t *testing.T) {
+	for name, garbage := range map[string][]byte{
+		"a control frame too long": append([]byte{0x89, 0xfe, 0x40, 0}, make([]byte, 1<<14)...),
+		"a length without end":     append([]byte{0x81, 0xff, 0x7f, 255, 255, 255, 255, 255, 255, 255}, make([]byte, 1<<16)...),
+		"reserved bits, no mask":   bytes.Repeat([]byte{0x7f, 0x05}, 1<<14),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			a := newAgent(t, s)
+			c := a.gone()
+			hostile, theirs := net.Pipe()
+			a.serving.Go(func() { a.serve(theirs) })
+			go func() { _, _ = io.Copy(io.Discard, hostile) }()
+			_, _ = io.WriteString(hostile, "GET /base/api/kernels/k1/channels?session_id=s2 HTTP/1.1\r\nHost: x\r\nCookie: login=1\r\nUpgrade: websocket\r\n"+
+				"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+			<-s.opened
+			_, _ = hostile.Write(garbage)
+			_ = hostile.Close()
+			<-s.ended
+			s.print(t, c, "cell1", 0, 5)
+			finish(t, c, "cell1")
+			expect(t, lines(t, a.must("s1"), ""), 0, 5)
 		})
 	}
 }

@@ -113,8 +113,8 @@ func randomStream(dice *rand.Rand) []byte {
 		}
 		b = append(b, frame(first, make([]byte, size), mask)...)
 	}
-	if dice.IntN(5) == 0 {
-		b[dice.IntN(len(b))] ^= byte(1 << dice.IntN(8))
+	if n := len(b) - len(head); n > 0 && dice.IntN(5) == 0 {
+		b[len(head)+dice.IntN(n)] ^= byte(1 << dice.IntN(8))
 	}
 	return b[:len(b)-dice.IntN(min(9, len(b)))]
 }
@@ -170,7 +170,7 @@ func TestFramesInPython(t *testing.T) {
 			unreadable++
 		}
 	}
-	if unreadable < 10 || unreadable > 400 {
+	if unreadable < 5 || unreadable > 400 {
 		t.Errorf("%d streams could not be read", unreadable)
 	}
 }
