@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -443,6 +444,29 @@ func (r *Route) LastUsed(ctx context.Context) (time.Time, error) {
 		}
 	}
 	return time.Now().Add(-clock.Sub(server.LastActivity)), nil
+}
+
+// runsCells are extensions of JupyterLab by which its server runs cells, as the lab's page names them.
+var runsCells = regexp.MustCompile(`"name": *"(?:@[\w-]+/)?(?:jupyter-)?(server-nbmodel|server-documents)"`)
+
+// RunsCells names the extension by which the Jupyter server at the route's end runs the cells of its pages
+// itself; "": there is none, as far as its page tells.
+func (r *Route) RunsCells(ctx context.Context) string {
+	if r.Inside != nil || r.Endpoint.App != "jupyter" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, jupyterTimeout)
+	defer cancel()
+	res, err := get(ctx, r.Dialer, r.Endpoint, "../lab")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = res.Body.Close() }()
+	page, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if found := runsCells.FindSubmatch(page); found != nil {
+		return "jupyter-" + string(found[1])
+	}
+	return ""
 }
 
 // jupyter sends a request to the Jupyter server at the route's end, and returns what time

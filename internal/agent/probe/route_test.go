@@ -1,10 +1,13 @@
 package probe
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -138,5 +141,28 @@ func TestAServerForOneClientIsNotProbedAndThePersonsConnectionTriesTheRoutes(t *
 	d.open = ""
 	if _, err := routes.Dial(t.Context(), "tcp", "cn01:11111"); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+func TestRouteRunsCells(t *testing.T) {
+	for page, want := range map[string]string{
+		`{"federated_extensions": [{"name": "@jupyter-ai-contrib/server-documents", "load": "x"}]}`: "jupyter-server-documents",
+		`{"federated_extensions": [{"name": "jupyter-server-nbmodel"}]}`:                            "jupyter-server-nbmodel",
+		`{"federated_extensions": [{"name": "@jupyter-widgets/jupyterlab-manager"}]}`:               "",
+	} {
+		dial := dialerFunc(func(context.Context, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go func() {
+				defer func() { _ = there.Close() }()
+				if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil && r.URL.Path == "/base/lab" {
+					_, _ = io.WriteString(there, "HTTP/1.0 200 OK\r\n\r\n"+page)
+				}
+			}()
+			return here, nil
+		})
+		r := Route{Endpoint: api.Endpoint{App: "jupyter", Scheme: "http", Host: "cn01", Port: 8888, Path: "/base/lab"}, Dialer: dial}
+		if got := r.RunsCells(t.Context()); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
 	}
 }

@@ -130,6 +130,17 @@ func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 	return r.LastUsed(ctx)
 }
 
+// RunsCells names the extension by which the session's server runs cells itself; "": there is none.
+func (s *Session) RunsCells(ctx context.Context) string {
+	s.mu.Lock()
+	r := s.pages.route
+	s.mu.Unlock()
+	if r == nil {
+		return ""
+	}
+	return r.RunsCells(ctx)
+}
+
 // SetIdle implements usage.Source. The notice follows the state that says so: without that, it is
 // withdrawn.
 func (m measured) SetIdle(text string) {
