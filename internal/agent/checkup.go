@@ -184,14 +184,9 @@ func (c *checkup) checkSession(ctx context.Context) {
 	c.page(ctx, f)
 	if nodes := c.session.Nodes(); nodes != nil && f.Answers {
 		c.lostConnection(nodes.Ends(), c.session.Status())
-		c.cells(c.session.RunsCells(ctx))
-	}
-}
-
-// cells says that nothing is collected of cells that the server itself runs.
-func (c *checkup) cells(extension string) {
-	if extension != "" {
-		c.ok("cells", "the server runs cells itself (%s) and keeps their output while no page is open: `tunctl output` has nothing of them", extension)
+		if extension := session.RunsCells(ctx, c.session); extension != "" {
+			c.ok("cells", "the server runs cells itself (%s) and keeps their output while no page is open: `tunctl output` has nothing of them", extension)
+		}
 	}
 }
 

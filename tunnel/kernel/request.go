@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"tunctl/internal/api"
 	"tunctl/tunnel/step"
 )
 
@@ -89,7 +88,7 @@ func (s *Server) get(ctx context.Context, path string, to any) error {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w: the server answered %s", step.ErrNotKept, api.Sanitize(answer.Status))
+		return fmt.Errorf("%w: the server answered %d", step.ErrNotKept, answer.StatusCode)
 	}
 	const most = 4 << 20
 	b, err := io.ReadAll(io.LimitReader(answer.Body, most))

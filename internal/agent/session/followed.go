@@ -131,7 +131,7 @@ func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 }
 
 // RunsCells names the extension by which the session's server runs cells itself; "": there is none.
-func (s *Session) RunsCells(ctx context.Context) string {
+func RunsCells(ctx context.Context, s *Session) string {
 	s.mu.Lock()
 	r := s.pages.route
 	s.mu.Unlock()
