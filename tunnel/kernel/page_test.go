@@ -342,6 +342,25 @@ func lines(t *testing.T, c *websocket.Conn, last string) (got []string) {
 	}
 }
 
+// noted waits until the agent has noted that a page has some lines: it does so when it goes on.
+func (a *agent) noted(c *websocket.Conn, from, to int) {
+	a.t.Helper()
+	var want uint64
+	for i := from; i < to; i++ {
+		_, b := message(c, "stream", "cell1", map[string]string{"name": "stdout", "text": fmt.Sprintf("line %d\n", i)})
+		want += uint64(len(b)) + 4 // of the frame's head
+	}
+	wait.Until(a.t, "what the page has is noted", func() bool {
+		journals, _ := filepath.Glob(filepath.Join(a.home, "*"))
+		for _, name := range journals {
+			if b, _ := os.ReadFile(name); len(b) == 8 && binary.BigEndian.Uint64(b) == want {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 func expect(t *testing.T, got []string, from, to int) {
 	t.Helper()
 	var want []string
@@ -383,10 +402,12 @@ func TestPageThatComesBack(t *testing.T) {
 		<-s.requests
 		s.print(t, c, "cell1", 0, 5)
 		expect(t, lines(t, page, "line 4"), 0, 5)
+		a.noted(c, 0, 5)
 		a.closePages()
 		s.print(t, c, "cell1", 5, 10)
 		page = a.must("s1")
 		expect(t, lines(t, page, "line 9"), 5, 10)
+		a.noted(c, 5, 10)
 		a = a.successor()
 		s.print(t, c, "cell1", 10, 400)
 		page = a.must("s1")
@@ -416,6 +437,7 @@ func TestPageThatIsGone(t *testing.T) {
 		<-s.requests
 		s.print(t, c, "cell1", 0, 5)
 		lines(t, page, "line 4")
+		a.noted(c, 0, 5)
 		_ = page.Close(websocket.StatusGoingAway, "")
 		wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
 		s.print(t, c, "cell1", 5, 600)

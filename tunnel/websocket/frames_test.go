@@ -85,7 +85,11 @@ func FuzzFrames(f *testing.F) {
 	for _, b := range [][]byte{
 		text, frame(1, bytes.Repeat([]byte("x"), 200), nil), append(frame(1, []byte("a"), nil), frame(Final, []byte("b"), nil)...),
 		frame(Final|2, make([]byte, 70000), nil), frame(Final|Ping, make([]byte, 125), []byte("mask")),
-		frame(Final|Ping, make([]byte, 126), nil), {0x81, 127, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {0x81}, text[:7], {0xff, 0xff},
+		frame(Final|Ping, make([]byte, 126), nil),
+		{0x81, 127, 255, 255, 255, 255, 255, 255, 255, 255, 1},
+		{0x81},
+		text[:7],
+		{0xff, 0xff},
 	} {
 		f.Add(b, uint64(1))
 	}
