@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/posixsh"
@@ -32,6 +33,7 @@ type Job struct {
 	Log       string // where the session says its log is, if it does
 	Prepare   string // shell lines, or the path of a script, before the server starts
 	Command   string // of CommandJob; {port}, {host} and {base} are replaced
+	EndIdle   time.Duration
 }
 
 // script has the values of the templates.
@@ -47,6 +49,7 @@ type script struct {
 	Prepare, PrepareEnd string // lines, and the word that ends them
 	PrepareFile         string // or the path of a script, as a word of the shell
 	Command             string // as a word of the shell
+	EndIdle             int    // seconds; 0: never
 	UsesBase            bool   // the command puts the page below the base
 }
 
@@ -75,6 +78,9 @@ func (j *Job) Script() ([]byte, error) {
 	s := script{
 		Recipe: j.Site.Job, App: j.App, What: kind.what, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
 		Announces: kind.app, Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
+	}
+	if kind.tellsIdle {
+		s.EndIdle = int(j.EndIdle.Seconds())
 	}
 	if j.App == runJob {
 		s.Command = j.Command // which is words
@@ -317,7 +323,7 @@ func (s *Session) Builtin() string {
 func (s *Session) BuiltinJob(host Host, site Site, scheduler string) *Job {
 	return &Job{
 		App: s.Builtin(), Name: cmp.Or(s.Job, s.Name), Host: host, Site: site, Scheduler: scheduler, Reach: s.Reach, Answers: maps.Clone(s.With),
-		Log: s.Log, Prepare: s.Prepare, Command: s.Command,
+		Log: s.Log, Prepare: s.Prepare, Command: s.Command, EndIdle: s.EndIdle,
 	}
 }
 
@@ -368,17 +374,19 @@ type jobKind struct {
 	what string // for the head of the script
 	app  string // what its log announces
 	open bool   // its page asks for no token or password
+	// tellsIdle: whether it is used can be read.
+	tellsIdle bool
 	// questions are those of no other job.
 	questions []Question
 }
 
 // jobKinds are the jobs that come with tunctl; each has a template in jobs.
 var jobKinds = []jobKind{
-	{name: "jupyter", what: "A notebook", app: "jupyter"},
+	{name: "jupyter", what: "A notebook", app: "jupyter", tellsIdle: true},
 	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", open: true, questions: []Question{
 		{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"},
 	}},
-	{name: "code-server", what: "VS Code in the browser", app: "code-server"},
+	{name: "code-server", what: "VS Code in the browser", app: "code-server", tellsIdle: true},
 	{name: "rstudio", what: "RStudio", app: "rstudio"},
 	{name: "desktop", what: "A desktop", app: "novnc", questions: []Question{
 		{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},

@@ -38,6 +38,8 @@ type Session struct {
 	Output  bool      // collect what cells print while their page is closed; by default true
 	// Idle is how long nothing may have used the job before the user is told; 0: never.
 	Idle time.Duration
+	// EndIdle is how long nothing may have used the job before it ends; 0: never.
+	EndIdle time.Duration
 
 	Forward          []ForwardSpec // with a job: to the node that it runs on
 	ForwardSSHConfig bool          // forward = "ssh_config": those written there
@@ -66,6 +68,7 @@ func (s *Session) fields() []field {
 		{"open", `true`, boolean(&s.Open)},
 		{"output", `false`, boolean(&s.Output)},
 		{"idle", `"30m"`, period(&s.Idle, 5*time.Minute)}, // a shorter time is not worth a notification
+		{"end_idle", `"2h"`, period(&s.EndIdle, 10*time.Minute)}, // a shorter time would end what waits for a coffee
 		{"forward", `["5432:db.int:5432"]`, s.readForward},
 		{"shared", `true`, boolean(&s.Shared)},
 		{"allow_hosts", `["lab.example"]`, texts(&s.AllowHosts, validAllowedHost)},
@@ -170,6 +173,8 @@ func (l *loader) checkSession(t *node, s Session) {
 	check(!hasOrMeans(t, "host"), t.at, title+" has no host", fmt.Sprintf("add: host = %q", host))
 	check(!hasOrMeans(t, "job", "submit", "forward"), t.at, title+" needs a job, submit or forward",
 		`add job = "NAME" to find a job, submit = "~/job.sh" to start one, or forward`)
+	check(has("end_idle") && !jobKindOf(s.Builtin()).tellsIdle, key("end_idle"), title+" cannot end an idle job: whether it is used is known of builtin:jupyter and builtin:code-server only",
+		`remove it, or set submit = "builtin:jupyter"; idle = "2h" tells you that the job is idle`)
 	check(has("idle") && !hasJob, key("idle"), title+" has no job that could be idle", `remove it, or add: job = "NAME"`)
 	check(s.Keep && !has("submit"), key("keep"), title+" cannot keep a job that it does not submit", `add: submit = "~/job.sh"`)
 

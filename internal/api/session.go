@@ -54,6 +54,8 @@ type Session struct {
 	// Idle says that the user was told that the job is idle, and that it still is, as
 	// far as is known.
 	Idle bool `json:"idle,omitempty"`
+	// IdleEnd is when the job ends unless it is used (end_idle), as far as that is near.
+	IdleEnd time.Time `json:"idleEnd,omitzero"`
 	// Forgotten, in the response to a down, says that the session no longer exists. Its
 	// job keeps running, unknown to tunctl.
 	Forgotten bool      `json:"forgotten,omitempty"`

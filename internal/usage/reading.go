@@ -239,6 +239,9 @@ func startSampler(ctx context.Context, m gateway.Machine, job string) (*sampler,
 	go ssh.DiscardRequests(requests) // ends with the channel
 	s := &sampler{channel: ch, out: bufio.NewReader(ch)}
 	_, err = s.await(ctx, func() (r Reading, err error) {
+		if _, err := ch.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{"TUNCTL_METER", "1"})); err != nil { // see step.Meter
+			return r, err
+		}
 		ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command}))
 		if err == nil && !ok {
 			err = errors.New("no command may be run there")

@@ -57,8 +57,11 @@ func parse(payload []byte, to any) bool { return ssh.Unmarshal(payload, to) == n
 // mostEnv bounds what a client may set before its program starts.
 const mostEnv = 100
 
+// Meter is a variable of a program that only measures the job, and does not use it.
+const Meter = "TUNCTL_METER"
+
 // accepted are the variables that distributions let clients of sshd set, besides LC_*.
-var accepted = []string{"LANG", "LANGUAGE", "XMODIFIERS", "COLORTERM", "NO_COLOR", "GIT_PROTOCOL"}
+var accepted = []string{"LANG", "LANGUAGE", "XMODIFIERS", "COLORTERM", "NO_COLOR", "GIT_PROTOCOL", Meter}
 
 func (ch *channel) setEnv(payload []byte) bool {
 	var r struct{ Name, Value string }

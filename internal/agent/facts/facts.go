@@ -47,6 +47,7 @@ type Facts struct {
 	Unsaved    error         // why the session cannot be saved
 	FullDisk   bool          // the log of the job says so
 	Idle       bool          // the user was told that the job is idle, and it still is
+	IdleEnd    time.Time     // when the job ends unless it is used; zero: not known
 	NotEnded   error         // why a job that the user wants ended was not
 	Lapsed     bool          // there is no job, and no user permits a submission any more
 	Permit     submit.Permit // the user's permission to submit its job

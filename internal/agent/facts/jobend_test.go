@@ -82,3 +82,23 @@ func TestMarksLongerThanTheJobAreNone(t *testing.T) {
 		}
 	}
 }
+
+func TestUnused(t *testing.T) {
+	log := "x\ntunctl: end_idle: not used; the job ends at 2026-11-19T16:05:00Z\ny\n"
+	if end, said := IdleEnd([]byte(log)); !said || !end.Equal(time.Date(2026, 11, 19, 16, 5, 0, 0, time.UTC)) {
+		t.Errorf("%v, %v", end, said)
+	}
+	if end, said := IdleEnd([]byte(log + "tunctl: end_idle: the job is used again\n")); !said || !end.IsZero() {
+		t.Errorf("%v, %v", end, said)
+	}
+	if _, said := IdleEnd([]byte("tunctl: end_idle: a job of several nodes is not ended\n")); said {
+		t.Error("a line that says no end")
+	}
+	j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log+"tunctl: the job ended after 120 minutes without use (end_idle)\n")
+	if text := EndText(&j, time.Now()); !IsUnused(j) || text != "job 7 ended after 120 minutes without use" {
+		t.Errorf("%q", text)
+	}
+	if j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log); IsUnused(j) {
+		t.Errorf("%+v", j)
+	}
+}

@@ -207,8 +207,31 @@ func EndedError(cfg configs.Session, j *api.Job, served bool, excerpt, fix strin
 // slurmKilled matches what Slurm writes into the log of a job that it kills for its memory.
 var slurmKilled = regexp.MustCompile(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)
 
+// unused matches what the script of a job prints at its end, if it was not used for as long as the session
+// says, and how the log announces that before.
+var (
+	unused   = regexp.MustCompile(`(?m)^tunctl: the job ended (after \d+ minutes without use)`)
+	idleLine = regexp.MustCompile(`(?m)^tunctl: end_idle: (?:not used; the job ends at (\S+)|the job is used again)$`)
+)
+
+// IsUnused reports whether a job that is over ended since nobody used it.
+func IsUnused(j api.Job) bool { return strings.HasSuffix(j.Reason, "without use") }
+
+// IdleEnd is when a job ends unless it is used, as a part of its log says it: zero if it is used again.
+func IdleEnd(log []byte) (end time.Time, said bool) {
+	all := idleLine.FindAllSubmatch(log, -1)
+	if len(all) == 0 {
+		return end, false
+	}
+	end, _ = time.Parse(time.RFC3339, string(all[len(all)-1][1]))
+	return end, true
+}
+
 // WithLog is a job that is over, with what the end of its log says about that.
 func WithLog(j api.Job, excerpt string) api.Job {
+	if m := unused.FindStringSubmatch(excerpt); m != nil && j.State != api.JobTimeout {
+		j.State, j.Reason = api.JobFinished, m[1]
+	}
 	if j.State == api.JobFailed && slurmKilled.MatchString(excerpt) {
 		j.State = api.JobOOM
 	}
@@ -248,6 +271,8 @@ func EndText(j *api.Job, now time.Time) string {
 		what = "ended"
 	case what == "":
 		what = "is gone"
+	case IsUnused(*j):
+		what = "ended " + j.Reason
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)

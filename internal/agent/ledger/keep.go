@@ -68,7 +68,7 @@ func (k *Keeper) Serve(ctx context.Context) {
 		select {
 		case job = <-k.updates:
 			if k.isExtended(job) {
-				k.ledger.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
+				k.ledger.CancelNext(fmt.Sprintf("job %s was extended", job.ID))
 			}
 		case next := <-updates:
 			k.handleNext(k.ledger.AsRecorded(next.Job))
@@ -265,7 +265,7 @@ func (l *Ledger) Successor(ctx context.Context, jobs *jobwatch.Watcher, job api.
 		return api.Job{}, false
 	}
 	if known := l.owner.Facts(); job.State == api.JobCancelled || known.Cancelled() {
-		l.cancelNext(fmt.Sprintf("job %s was cancelled", job.ID))
+		l.CancelNext(fmt.Sprintf("job %s was cancelled", job.ID))
 		return api.Job{}, false
 	}
 	for job.State == api.JobTimeout && l.owner.Config().Keep && !l.isFollowed(job) {
@@ -320,7 +320,7 @@ func (l *Ledger) Extend(ctx context.Context, by time.Duration) (api.Job, error) 
 	}
 	if l.NewKeeper(jobs).due(after).After(time.Now().Add(KeepSlack)) {
 		l.leaveUnfollowed(job) // until the keeper knows of the extension
-		after.Hint = l.cancelNext(fmt.Sprintf("job %s was extended", job.ID))
+		after.Hint = l.CancelNext(fmt.Sprintf("job %s was extended", job.ID))
 	}
 	return after, nil
 }

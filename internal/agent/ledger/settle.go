@@ -172,15 +172,15 @@ func (l *Ledger) MarkCancelled(job api.Job, host, account string) {
 	l.Unsettled() // who sees its end if nobody follows it
 	switch {
 	case sub.Role == state.RoleJob:
-		l.cancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
+		l.CancelNext(fmt.Sprintf("you cancelled job %s", job.ID))
 	case sub.Role == state.RoleNext && current != nil:
 		l.leaveUnfollowed(*current)
 	}
 }
 
-// cancelNext has the next job cancelled, if any, and says why. If it has not appeared yet, it is
+// CancelNext has the next job cancelled, if any, and says why. If it has not appeared yet, it is
 // cancelled then. It returns what was done, in words.
-func (l *Ledger) cancelNext(why string) string {
+func (l *Ledger) CancelNext(why string) string {
 	next := l.next()
 	if !next.Live() || next.Cancel {
 		return ""

@@ -226,13 +226,19 @@ func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
 	source := r.Source(cfg)
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
-	if !served || !ordinary {
+	if !served || !ordinary || cfg.EndIdle > 0 {
 		var err error
 		if excerpt, err = r.log().Tail(ctx, job); err != nil {
 			r.Log.Debug("cannot read the end of the log", "session", r.Name, "err", err)
 		}
 	}
 	job = facts.WithLog(job, excerpt)
+	if served && ordinary {
+		excerpt = ""
+	}
+	if facts.IsUnused(job) {
+		r.CancelNext(facts.EndText(&job, time.Now()))
+	}
 	if add {
 		r.RecordRun(job)
 	}
@@ -315,12 +321,26 @@ func (r *Run) followLog(ctx context.Context, watch *jobwatch.Watch, job api.Job)
 			if submit.DiskIsFull(string(c.Data)) && !r.owner.Facts().FullDisk {
 				r.owner.Change(func(f *facts.Facts) { f.FullDisk = true })
 			}
+			if end, said := facts.IdleEnd(c.Data); said {
+				r.showIdleEnd(end)
+			}
 			latest.Offer(r.logFindings, detector.Finding())
 		})
 		if err != nil && !errors.Is(err, context.Canceled) {
 			r.Log.Error("the log is not followed any more", "session", r.Name, "err", err)
 		}
 	})
+}
+
+// showIdleEnd takes in when the job ends unless it is used; zero if it is used again.
+func (r *Run) showIdleEnd(end time.Time) {
+	if end.Equal(r.owner.Facts().IdleEnd) {
+		return
+	}
+	r.owner.Change(func(f *facts.Facts) { f.IdleEnd = end })
+	if now := time.Now(); end.After(now) {
+		r.owner.Notify(api.NoticeIdle, fmt.Sprintf("%s ends at %s unless it is used: notebooks that are not saved are lost; `tunctl ssh %s true` keeps it", r.Name, api.ClockText(end, now), r.Name))
+	}
 }
 
 // handleFinding acts on the latest finding.

@@ -1,6 +1,7 @@
 ACK_EVERY = 256 << 10
 ANSWER_TIME = 0.02  # seconds in which most servers answer a request
 KILL_AFTER = 2  # seconds from the hangup
+USED_FOR = 150  # seconds after the end of a program in which the job still counts as used
 AWAY_AFTER = 20  # seconds without a word of the client, which sends a ping every 15
 
 # What is done with a frame for a channel of a class.
@@ -41,6 +42,8 @@ class Relay:
         self.writer = Writer(self)
         self.outputs = set()  # the files of cells that ended without their page
         self.told = None  # what the client knows of these
+        self.mark = None  # while a program of the user runs
+        self.used = -USED_FOR
         self.entrance = None
         self.heard = time.monotonic()
         self.was_away = False
@@ -104,6 +107,8 @@ class Relay:
                 yield 0, k.collect
             elif not k.page:
                 yield k.until, k.expire
+        if self.mark:
+            yield max(time.monotonic() + 1, self.used + USED_FOR), None
         if self.channels and not self.away():
             yield self.heard + AWAY_AFTER, None
         if self.way.busy():
@@ -137,6 +142,19 @@ class Relay:
                 c.watch()
         if self.kernels or self.told:
             self.tell_kernels()
+        self.mark_use(now)
+
+    def mark_use(self, now):
+        """Has a socket whose name tells the script of the job, which may end a job that is not used, that
+        a shell, a command, a copy or an editor runs here. It ends with this process."""
+        if any(p.uses for p in self.programs.values()):
+            self.used = now
+        if self.mark and now >= self.used + USED_FOR:
+            self.mark.close()
+            self.mark = None
+        elif not self.mark and now < self.used + USED_FOR:
+            self.mark = socket.socket(socket.AF_UNIX)
+            self.mark.bind("\0tunctl-inside-%d-%d" % (os.getuid(), os.getpid()))
 
     def has_room(self):
         """Whether more may be kept of what WebSockets carry."""
@@ -335,6 +353,8 @@ class Relay:
         """Ends all programs: nothing of ours stays on the node."""
         if self.entrance:
             self.entrance.close()
+        if self.mark:
+            self.mark.close()
         self.send(0, END)
         self.way.write()
         self.finish_kernels()
