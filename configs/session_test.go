@@ -26,6 +26,12 @@ func TestBadSessions(t *testing.T) {
 		`3:7 [y] "y" is neither quoted text, a number, true nor false`, `→ text needs quotes: "y"`)
 	check("a reach that is not in the set", inSession(`reach = "direct"`),
 		`4:9 ["direct"] "direct" is not one of "auto", "login", "node" or "here"`)
+	check("a job that cannot tell whether it is used", inSession("end_idle = '2h'"),
+		`4:1 [end_idle] [session.a] cannot end an idle job: whether it is used is known of builtin:jupyter and builtin:code-server only`,
+		`→ remove it, or set submit = "builtin:jupyter"; idle = "2h" tells you that the job is idle`)
+	check("a time that is too short", "[session.a]\nhost = 'x'\nsubmit = 'builtin:jupyter'\nend_idle = '5m'\n[session.b]\nhost = 'x'\nsubmit = 'builtin:jupyter'\nend_idle = '2 fortnights'\n",
+		`4:12 ['5m'] "5m" is too short: the least is 10 min`, `→ write: end_idle = "2h"`,
+		`8:12 ['2 fortnights'] "2 fortnights" is not a time such as "30s" or "2m"`, `→ write: end_idle = "2h"`)
 	check("ports out of range", inSession("local = 65536")+"[session.b]\nhost = 'x'\njob = 'y'\nlocal = -1\n",
 		`4:9 [65536] "local" must be a number from 1 to 65535, not 65536`, `→ write: local = 8888`,
 		`8:9 [-1] "local" must be a number from 1 to 65535, not -1`, `→ write: local = 8888`)

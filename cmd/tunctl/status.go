@@ -39,8 +39,34 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			case inv.Bool("watch"):
 				return watchStatus(ctx, inv, st)
 			}
+			inv.sayAbsence(ctx, st)
 			return showStatus(inv, inv.withUsage(ctx, st))
 		})),
+	}
+}
+
+// longAbsence is how long nobody looked before status says first what happened meanwhile.
+const longAbsence = 4 * time.Hour
+
+// sayAbsence says at a terminal what happened since the user last looked there, if that is long ago.
+func (inv *invocation) sayAbsence(ctx context.Context, st api.Status) {
+	if inv.Bool("json") || !term.IsTerminal(inv.Out) {
+		return
+	}
+	file, now := inv.paths.Looked(), time.Now()
+	last, err := os.Stat(file)
+	if os.Chtimes(file, now, now) != nil {
+		_ = os.WriteFile(file, nil, 0o600) // the next look says more than happened since this one
+	}
+	if err != nil || now.Sub(last.ModTime()) < longAbsence {
+		return
+	}
+	history, err := inv.client.History(ctx)
+	if err != nil {
+		return // there is no agent: nothing is known of what happened
+	}
+	if text := show.Absence(st, history.Runs, last.ModTime(), now); text != "" {
+		fmt.Fprintf(inv.Out, "%s\n\n", term.WrapMessage(text, inv.Width()))
 	}
 }
 

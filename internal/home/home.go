@@ -44,6 +44,9 @@ func (p Paths) Log() string { return filepath.Join(p.State, "agent.log") }
 // History has the jobs that ran, one on each line.
 func (p Paths) History() string { return filepath.Join(p.State, "history.jsonl") }
 
+// Looked is a file as old as the last look of the user at the status.
+func (p Paths) Looked() string { return filepath.Join(p.State, "looked") }
+
 // Relays has the relays inside jobs that may outlive the agent, and the secrets that end them.
 func (p Paths) Relays() string { return filepath.Join(p.State, "relays.json") }
 

@@ -226,7 +226,7 @@ func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
 	source := r.Source(cfg)
 	excerpt, fix := "", ""
 	ordinary := job.State == api.JobFinished || job.State == api.JobTimeout || job.State == api.JobCancelled
-	if !served || !ordinary || cfg.EndIdle > 0 {
+	if !served || !ordinary || job.State == api.JobFinished { // which may say that nobody used it
 		var err error
 		if excerpt, err = r.log().Tail(ctx, job); err != nil {
 			r.Log.Debug("cannot read the end of the log", "session", r.Name, "err", err)
@@ -339,7 +339,7 @@ func (r *Run) showIdleEnd(end time.Time) {
 	}
 	r.owner.Change(func(f *facts.Facts) { f.IdleEnd = end })
 	if now := time.Now(); end.After(now) {
-		r.owner.Notify(api.NoticeIdle, fmt.Sprintf("%s ends at %s unless it is used: notebooks that are not saved are lost; `tunctl ssh %s true` keeps it", r.Name, api.ClockText(end, now), r.Name))
+		r.owner.Notify(api.NoticeIdle, fmt.Sprintf("%s ends at %s if unused: notebooks that are not saved are lost", r.Name, api.ClockText(end, now)))
 	}
 }
 
