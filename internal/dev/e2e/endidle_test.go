@@ -10,6 +10,9 @@ import (
 )
 
 const endIdleConfig = `
+[host.lab-login]
+scheduler = "slurm"
+
 [session.nb]
 host     = "lab-login"
 submit   = "builtin:jupyter"
@@ -48,11 +51,11 @@ func TestEndIdleOnRealSlurm(t *testing.T) {
 			t.Fatalf("the job is %s in spite of %s:\n%s", state, why, out)
 		}
 	}
-	if said := kernelSays(t, base, token, "import time; time.sleep(70); print('awake')"); !strings.Contains(said, "awake") {
+	if said := kernelSays(t, base, token, "import time; time.sleep(55); print('awake')"); !strings.Contains(said, "awake") {
 		t.Errorf("the cell printed %q", said)
 	}
 	runs("a cell")
-	l.run("ssh", "jupyter", "sleep 70")
+	l.run("ssh", "jupyter", "sleep 55")
 	runs("a command inside")
 
 	l.run("agent", "stop")
