@@ -35,7 +35,7 @@ func showFree(ctx context.Context, inv *invocation) error {
 	}
 	list, failed := []api.Free{}, []error(nil)
 	for _, host := range hosts {
-		free, err := inv.freeOn(ctx, st, host)
+		free, err := freeOn(ctx, inv, st, host)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -48,10 +48,10 @@ func showFree(ctx context.Context, inv *invocation) error {
 	if inv.Bool("json") {
 		err = inv.PrintIndentedJSON(list)
 	} else {
-		err = inv.printFree(list)
+		err = printFree(inv, list)
 	}
 	if inv.NArg() == 0 {
-		inv.sayUnconnected(hosts)
+		sayUnconnected(inv, hosts)
 	}
 	if len(failed) < len(hosts) { // the others were shown
 		for _, one := range failed {
@@ -62,7 +62,7 @@ func showFree(ctx context.Context, inv *invocation) error {
 	return reportFailures(inv.Terminal, failed)
 }
 
-func (inv *invocation) freeOn(ctx context.Context, st api.Status, host string) (api.Free, error) {
+func freeOn(ctx context.Context, inv *invocation, st api.Status, host string) (api.Free, error) {
 	if !isConnected(st, host) {
 		if err := inv.authenticate(ctx, host, api.KeepNot); err != nil {
 			return api.Free{}, fmt.Errorf("%s: %w", host, err)
@@ -74,7 +74,7 @@ func (inv *invocation) freeOn(ctx context.Context, st api.Status, host string) (
 }
 
 // printFree prints a table for each host.
-func (inv *invocation) printFree(list []api.Free) error {
+func printFree(inv *invocation, list []api.Free) error {
 	for _, f := range list {
 		if f.Error != nil {
 			continue
@@ -91,7 +91,7 @@ func (inv *invocation) printFree(list []api.Free) error {
 }
 
 // sayUnconnected names the other hosts of the config.
-func (inv *invocation) sayUnconnected(shown []string) {
+func sayUnconnected(inv *invocation, shown []string) {
 	for _, host := range readConfig(inv.paths).HostNames() {
 		if !slices.Contains(shown, host) {
 			inv.Say("%s is not connected: `tunctl free %s` logs in", host, host)

@@ -39,7 +39,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 			case inv.Bool("watch"):
 				return watchStatus(ctx, inv, st)
 			}
-			inv.sayAbsence(ctx, st)
+			sayAbsence(ctx, inv, st)
 			return showStatus(inv, inv.withUsage(ctx, st))
 		})),
 	}
@@ -49,7 +49,7 @@ func statusCommand(t *term.Terminal) *cli.Command {
 const longAbsence = 4 * time.Hour
 
 // sayAbsence says at a terminal what happened since the user last looked there, if that is long ago.
-func (inv *invocation) sayAbsence(ctx context.Context, st api.Status) {
+func sayAbsence(ctx context.Context, inv *invocation, st api.Status) {
 	if inv.Bool("json") || !term.IsTerminal(inv.Out) {
 		return
 	}
