@@ -44,6 +44,7 @@ func TestEndIdleOnRealSlurm(t *testing.T) {
 	}
 	l.run("up", "jupyter", "--no-open")
 	base, token := l.page()
+	base = base.JoinPath("nb") // the base of the builtin job
 	job := l.status().Job.ID
 	runs := func(why string) {
 		if state := l.lab.WaitJob(job, "RUNNING", "COMPLETING", "COMPLETED", "FAILED"); state != "RUNNING" {
