@@ -1,4 +1,4 @@
-// Package configs is the config file: its schema, its reading, writing and watching; and
+// Package configs is the config file: its schema, its reading and writing; and
 // the sites and job templates that come with tunctl. Reading is strict and reports all
 // problems of a file at once, each with its line, its column and what was expected,
 // since people write the file by hand.

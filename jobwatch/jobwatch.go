@@ -42,8 +42,7 @@ type Options struct {
 // Watcher talks to the scheduler of one host. All watched jobs share one query, one
 // command runs at a time, and nothing is queried while nothing is watched.
 type Watcher struct {
-	host   *host
-	poll   *poll
+	*poll
 	logs   *joblog.Reader
 	usages usages
 	free   atomic.Pointer[api.Free] // the last answer of Free
@@ -64,14 +63,11 @@ func NewWatcher(r remote.Runner, o Options) *Watcher {
 		turn:   ctxtime.NewMutex(),
 	}
 	return &Watcher{
-		host: h, poll: newPoll(h), logs: joblog.NewReader(h.sh, limits),
+		poll: newPoll(h), logs: joblog.NewReader(h.sh, limits),
 		usages:   usages{last: make(map[string]sched.Usage)},
 		stepTurn: ctxtime.NewMutex(),
 	}
 }
-
-// Serve makes the shared query while anything is watched, until ctx ends.
-func (w *Watcher) Serve(ctx context.Context) error { return w.poll.serve(ctx) }
 
 // Scheduler returns the name of the host's scheduler.
 func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
@@ -133,24 +129,8 @@ func (w *Watcher) LastJobs() []api.Job {
 	return jobs
 }
 
-// Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
-// has changed since. It waits for a running query, so that the watches have its answer.
-func (w *Watcher) Refresh(ctx context.Context) error { return w.poll.refresh(ctx) }
-
 // Drafts returns the drafts of submissions to the host.
 func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host, map[string]string{}} }
-
-// QuerySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
-// something is about to change.
-func (w *Watcher) QuerySoon() { w.poll.querySoon() }
-
-// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
-// running task. Close ends it.
-func (w *Watcher) Watch(id string) *Watch { return w.poll.watch(id) }
-
-// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
-// queried for another reason.
-func (w *Watcher) Observe(id string) *Watch { return w.poll.observe(id) }
 
 // MaxDetails is how many Detail calls one command of the user may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {

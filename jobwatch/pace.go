@@ -111,9 +111,9 @@ func (p *poll) beginQuery(jobs scope) (early bool) {
 	return early
 }
 
-// querySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
+// QuerySoon requests the next query as soon as Limits.QueryMin allows: the user acted, or
 // something is about to change.
-func (p *poll) querySoon() {
+func (p *poll) QuerySoon() {
 	p.mu.Lock()
 	p.soon = true
 	p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *poll) changed() {
 	p.mu.Lock()
 	p.stale = true
 	p.mu.Unlock()
-	p.querySoon()
+	p.QuerySoon()
 }
 
 func (p *poll) scheduleNext() {

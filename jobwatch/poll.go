@@ -15,10 +15,10 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// poll is the query for the jobs of a host that all watches share.
+// poll is the part of a Watcher that all watches share: the query for the jobs of a host.
 type poll struct {
 	host *host
-	wake chan struct{} // signals serve that due may have changed
+	wake chan struct{} // signals Serve that due may have changed
 
 	mu        sync.Mutex
 	watches   map[*Watch]struct{}
@@ -45,8 +45,8 @@ func newPoll(h *host) *poll {
 	}
 }
 
-// serve makes the query while anything is watched, until ctx ends.
-func (p *poll) serve(ctx context.Context) error {
+// Serve makes the shared query while anything is watched, until ctx ends.
+func (p *poll) Serve(ctx context.Context) error {
 	for {
 		if err := p.pause(ctx); err != nil {
 			return err
@@ -84,8 +84,9 @@ func (p *poll) newWatch(id string, passive bool) *Watch {
 	return x
 }
 
-// watch adds a watch that causes queries.
-func (p *poll) watch(id string) *Watch {
+// Watch begins to watch a job, by its id or its api.Job.Ref. For an array it reports the
+// running task. Close ends it.
+func (p *poll) Watch(id string) *Watch {
 	x := p.newWatch(id, false)
 	p.mu.Lock()
 	if s, ok := p.submitted[id]; ok && time.Since(s.at) < Grace && !s.job.State.Ended() {
@@ -101,8 +102,9 @@ func (p *poll) watch(id string) *Watch {
 	return x
 }
 
-// observe adds a watch that causes no query.
-func (p *poll) observe(id string) *Watch {
+// Observe is Watch without queries of its own: it reports the job whenever the scheduler is
+// queried for another reason.
+func (p *poll) Observe(id string) *Watch {
 	x := p.newWatch(id, true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +153,7 @@ func (p *poll) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	if early && slices.ContainsFunc(p.activeWatches(), func(x *Watch) bool { return !x.passive && x.Job().Node == "" }) {
-		p.querySoon() // it was too early
+		p.QuerySoon() // it was too early
 	}
 	p.scheduleNext()
 	return nil
@@ -263,7 +265,7 @@ func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.
 		}
 	}
 	if due > turns {
-		p.querySoon() // for the next round
+		p.QuerySoon() // for the next round
 	}
 }
 
@@ -305,9 +307,9 @@ func (p *poll) lastJobs() (jobs []api.Job, asked time.Time) {
 	return p.markCancelled(jobs...), asked
 }
 
-// refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
+// Refresh queries the watched jobs, unless that was done within Limits.QueryMin and nothing
 // has changed since. It waits for a running query, so that the watches have its answer.
-func (p *poll) refresh(ctx context.Context) error {
+func (p *poll) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	fresh := !p.soon && time.Since(p.lastQuery) < p.host.limits.QueryMin
 	p.mu.Unlock()
@@ -336,7 +338,7 @@ func (p *poll) recordCancelled(id string) {
 	maps.DeleteFunc(p.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
 	p.cancelled[id] = time.Now()
 	p.mu.Unlock()
-	p.querySoon() // until then, the last list counts with the job as completing
+	p.QuerySoon() // until then, the last list counts with the job as completing
 }
 
 // cancelledFor is how long a cancelled job is remembered. PBS reports it as running for up

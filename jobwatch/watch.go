@@ -63,7 +63,7 @@ func (x *Watch) Job() api.Job {
 }
 
 // QuerySoon requests the next query as Watcher.QuerySoon does.
-func (x *Watch) QuerySoon() { x.poll.querySoon() }
+func (x *Watch) QuerySoon() { x.poll.QuerySoon() }
 
 // Close ends the watch. It does not affect the job.
 func (x *Watch) Close() {
@@ -286,7 +286,7 @@ func (x *Watch) LogFound(file string) {
 	x.poll.mu.Unlock()
 	if started {
 		x.poll.host.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
-		x.poll.querySoon() // the node is still unknown
+		x.poll.QuerySoon() // the node is still unknown
 	}
 }
 

@@ -24,7 +24,7 @@ type Reader struct {
 
 // NewReader returns the Reader of a host.
 func NewReader(sh *remote.Shell, limits remote.Limits) *Reader {
-	return &Reader{limits: limits, batch: newReadBatch(sh, limits.LogFirst), runtime: runtimeList{turn: ctxtime.NewMutex()}}
+	return &Reader{limits: limits, batch: &readBatch{sh: sh, every: limits.LogFirst, turn: make(chan struct{}, 1)}, runtime: runtimeList{turn: ctxtime.NewMutex()}}
 }
 
 // NewFollower returns a Follower of files on the host, with the Reader's limits.
@@ -59,10 +59,6 @@ type batchedRead struct {
 	contents []fileContent
 	err      error
 	done     chan struct{}
-}
-
-func newReadBatch(sh *remote.Shell, every time.Duration) *readBatch {
-	return &readBatch{sh: sh, every: every, turn: make(chan struct{}, 1)}
 }
 
 // batchBytes bounds what one command prints, below what a Runner accepts. A Follower reads

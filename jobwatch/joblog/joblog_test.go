@@ -85,7 +85,7 @@ func TestBatchUnreadable(t *testing.T) {
 func TestBatchFollowerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drive{hangs: "slurm-1.out"}
-		b := newReadBatch(&remote.Shell{Runner: d, Limit: time.Hour}, time.Second)
+		b := NewReader(&remote.Shell{Runner: d, Limit: time.Hour}, remote.Limits{LogFirst: time.Second}).batch
 		b.next = time.Now().Add(time.Second) // so that both reads are in one command
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -109,7 +109,7 @@ func TestBatchFollowerEnds(t *testing.T) {
 // TestBatchAbandoned: it may be what the command hung at.
 func TestBatchAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newReadBatch(&remote.Shell{Runner: &drive{hangs: "slurm-1.out"}, Limit: time.Hour}, time.Second)
+		b := NewReader(&remote.Shell{Runner: &drive{hangs: "slurm-1.out"}, Limit: time.Hour}, remote.Limits{LogFirst: time.Second}).batch
 		mine, other := &batchedRead{requests: []fileRequest{{pattern: "/h/slurm-1.out"}}}, &batchedRead{requests: []fileRequest{{pattern: "/h/slurm-2.out"}}}
 		b.waiting = []*batchedRead{mine, other}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -104,12 +104,7 @@ func (s Stream) Serve(w http.ResponseWriter, r *http.Request, limits remote.Limi
 	out := localapi.NewLines(w)
 	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
 	tail = min(tail, maxTail)
-	var err error
-	if follow := r.URL.Query().Get("follow") != ""; tail > 0 && !follow {
-		err = s.sendTail(r.Context(), out, tail)
-	} else {
-		err = s.send(r.Context(), out, follow, tail, limits)
-	}
+	err := s.send(r.Context(), out, r.URL.Query().Get("follow") != "", tail, limits)
 	if err != nil && !out.Sent() {
 		localapi.Fail(w, err)
 		return
@@ -122,18 +117,16 @@ func (s Stream) Serve(w http.ResponseWriter, r *http.Request, limits remote.Limi
 // maxTail is how many lines the end of a log has at most.
 const maxTail = 1000
 
-// sendTail sends the end of the log in one chunk, without secrets.
-func (s Stream) sendTail(ctx context.Context, out *localapi.Lines, n int) error {
-	text, err := joblog.Tail(ctx, s.Reader, s.Path, n)
-	if err != nil {
-		return err
-	}
-	return out.Send(api.LogChunk{Path: s.Path, Text: api.Redact(string(text), s.Known...)})
-}
-
-// send sends the log. With follow it sends it, or only its last lines if tail is not zero, and
+// send sends the log or, if tail is not zero, its last lines, without secrets. With follow it also sends
 // what is appended, until the job or ctx ends or nobody reads.
 func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits remote.Limits) error {
+	if tail > 0 && !follow {
+		text, err := joblog.Tail(ctx, s.Reader, s.Path, tail)
+		if err != nil {
+			return err
+		}
+		return out.Send(api.LogChunk{Path: s.Path, Text: api.Redact(string(text), s.Known...)})
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	to := &sink{out: out}
