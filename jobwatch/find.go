@@ -59,7 +59,7 @@ func (w *Watcher) Find(ctx context.Context, q Query) (api.Job, bool, error) {
 		return job, found && !job.State.Ended(), err
 	}
 	if s.AddClusters(q.Args) {
-		w.poll.changed()
+		w.changed()
 	}
 	jobs, asked, err := w.listed(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *Watcher) FindTag(ctx context.Context, q Query) (api.Job, bool, error) {
 		return api.Job{}, false, err
 	}
 	id, _ := sched.SplitRef(sched.WholeRef(s, job))
-	return w.poll.markCancelled(s.AsRequested(job, id))[0], true, nil
+	return w.markCancelled(s.AsRequested(job, id))[0], true, nil
 }
 
 func (w *Watcher) withName(ctx context.Context, s sched.Scheduler, jobs []api.Job, name string) ([]api.Job, error) {

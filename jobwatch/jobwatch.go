@@ -104,12 +104,12 @@ func (w *Watcher) Jobs(ctx context.Context) ([]api.Job, error) {
 
 // listed is Jobs, and when they were asked for.
 func (w *Watcher) listed(ctx context.Context) (jobs []api.Job, asked time.Time, err error) {
-	if !w.poll.fresh(allJobs) {
-		if err := w.poll.query(ctx, allJobs); err != nil { // callers during a query share its answer
+	if !w.fresh(allJobs) {
+		if err := w.query(ctx, allJobs); err != nil { // callers during a query share its answer
 			return nil, time.Time{}, err
 		}
 	}
-	jobs, asked = w.poll.lastJobs()
+	jobs, asked = w.lastJobs()
 	return jobs, asked, nil
 }
 
@@ -125,7 +125,7 @@ func CompareJobs(a, b api.Job) int {
 
 // LastJobs returns the jobs of the last answer, however old, without a query.
 func (w *Watcher) LastJobs() []api.Job {
-	jobs, _ := w.poll.lastJobs()
+	jobs, _ := w.lastJobs()
 	return jobs
 }
 
@@ -153,9 +153,9 @@ func (w *Watcher) Detail(ctx context.Context, id string) (api.Job, bool, error) 
 		return api.Job{}, false, nil
 	}
 	if err == nil && job.State.Ended() {
-		w.poll.recordEnd(s, job)
+		w.recordEnd(s, job)
 	}
-	return w.poll.markCancelled(job)[0], err == nil, err
+	return w.markCancelled(job)[0], err == nil, err
 }
 
 // Recent returns the user's jobs that ended within the last day, oldest first, if the
@@ -188,7 +188,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 	if err := s.Cancel(ctx, w.host.sh, id); err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return err
 	}
-	w.poll.recordCancelled(id)
+	w.recordCancelled(id)
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) er
 	if err := s.Extend(ctx, w.host.sh, id, limit); err != nil {
 		return extendError(id, err)
 	}
-	w.poll.changed()
+	w.changed()
 	return nil
 }
 

@@ -52,8 +52,8 @@ func order(tag string) Submission {
 // query asks the scheduler for the watched jobs, or for all.
 func query(t *testing.T, w *Watcher, jobs scope) {
 	t.Helper()
-	w.poll.changed()
-	if err := w.poll.query(t.Context(), jobs); err != nil {
+	w.changed()
+	if err := w.query(t.Context(), jobs); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -59,8 +59,8 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 		return api.Job{}, err
 	}
 	w.host.log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
-	w.poll.recordSubmitted(job, s.Awaited)
-	w.poll.changed()
+	w.recordSubmitted(job, s.Awaited)
+	w.changed()
 	return job, nil
 }
 
@@ -212,7 +212,7 @@ func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, err
 		return sched.Start{}, err
 	}
 	if scheduler.Kind().AsksStart {
-		if err := w.poll.awaitTurn(ctx); err != nil {
+		if err := w.awaitTurn(ctx); err != nil {
 			return sched.Start{}, err
 		}
 		defer w.host.turn.Unlock()
@@ -220,7 +220,7 @@ func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, err
 	start, err := scheduler.TestStart(ctx, w.host.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
 	if start.Submitted != "" {
 		w.host.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
-		w.poll.changed()
+		w.changed()
 	}
 	return start, err
 }

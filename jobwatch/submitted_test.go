@@ -106,7 +106,7 @@ func TestSubmittedOfASession(t *testing.T) {
 		if err != nil || len(list) > 0 != want || want && list[0].Job.ID != "7" {
 			t.Errorf("%v, %v: %+v", want, err, list)
 		}
-		if asked := w.poll.lastList; asked.IsZero() == want {
+		if asked := w.lastList; asked.IsZero() == want {
 			t.Errorf("wanted %v, the scheduler was asked at %v", want, asked)
 		}
 	}

@@ -486,9 +486,9 @@ func TestLogFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWatcher(newCluster(), Options{Scheduler: slurmName})
-			w.poll.lastQuery = time.Now()
+			w.lastQuery = time.Now()
 			if tt.mine {
-				w.poll.recordSubmitted(tt.job, true)
+				w.recordSubmitted(tt.job, true)
 			}
 			x := w.Watch("7")
 			defer x.Close()
@@ -519,8 +519,8 @@ func TestLogFoundThenHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWatcher(jobtest.NewMachine(t), Options{Scheduler: gridEngineName})
-			w.poll.lastQuery = time.Now()
-			w.poll.recordSubmitted(tt.before, true)
+			w.lastQuery = time.Now()
+			w.recordSubmitted(tt.before, true)
 			x := w.Watch("7")
 			defer x.Close()
 			x.LogFound("/h/nb.o7")
@@ -535,8 +535,8 @@ func TestLogFoundThenHeld(t *testing.T) {
 func TestLogFoundThenGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWatcher(newCluster(), Options{Scheduler: gridEngineName})
-		w.poll.lastQuery = time.Now()
-		w.poll.recordSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
+		w.lastQuery = time.Now()
+		w.recordSubmitted(api.Job{ID: "7", State: api.JobQueued, Log: "/h/nb.o7"}, true)
 		x := w.Watch("7")
 		defer x.Close()
 		x.LogFound("/h/nb.o7")
@@ -552,7 +552,7 @@ func TestLogFoundBeforeTheAnswer(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
-		w.poll.recordSubmitted(job, true)
+		w.recordSubmitted(job, true)
 		x := w.Watch("7")
 		defer x.Close()
 		time.Sleep(time.Second)
@@ -583,7 +583,7 @@ func TestLogFoundThenDenied(t *testing.T) {
 	watchCluster(t, func(t *testing.T, c *cluster, w *Watcher) {
 		job := api.Job{ID: "7", Name: "nb", State: api.JobQueued, Submitted: time.Now(), Log: "/h/slurm-7.out"}
 		c.set(job)
-		w.poll.recordSubmitted(job, true)
+		w.recordSubmitted(job, true)
 		x := w.Watch("7")
 		defer x.Close()
 		x.LogFound("/h/slurm-7.out")
