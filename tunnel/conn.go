@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/tunnel/channels"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/pace"
@@ -169,12 +170,7 @@ const closeTimeout = 10 * time.Second
 // ended reports whether the connection has ended, maybe before done is closed.
 func (c *conn) ended() bool {
 	hungUp, lost := c.wire.ending() // a lost link may show in reading or in writing first
-	select {
-	case <-c.done:
-		return true
-	default:
-		return hungUp || lost != nil
-	}
+	return hungUp || lost != nil || latest.IsClosed(c.done)
 }
 
 // downError is api.ErrDown with the reason.

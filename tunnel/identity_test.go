@@ -321,26 +321,26 @@ func TestReload(t *testing.T) {
 		e := newEditable(t, "one", "two")
 		e.point("work", sshconfig.Settings{Hostname: "one"})
 		h := e.up(t, "work")
-		e.Reload("")
+		e.Reload()
 		synctest.Wait()
 		if w := h.Status().Outdated; w != "" {
 			t.Errorf("nothing changed, and it says %q", w)
 		}
 		e.point("work", sshconfig.Settings{Hostname: "two"})
-		e.Reload("")
+		e.Reload()
 		synctest.Wait()
 		st := h.Status()
 		if st.State != api.HostUp || h.Account() != "alice@one:22" || !strings.Contains(st.Outdated, "tunctl logout work") {
 			t.Errorf("after the reload: %q %+v", h.Account(), st)
 		}
 		e.point("work", sshconfig.Settings{Hostname: "one"})
-		e.Reload("")
+		e.Reload()
 		synctest.Wait()
 		if w := h.Status().Outdated; w != "" {
 			t.Errorf("after the edit was undone: %q", w)
 		}
 		e.point("work", sshconfig.Settings{Hostname: "two"})
-		e.Reload("")
+		e.Reload()
 		synctest.Wait()
 		h.Down()
 		synctest.Wait()
@@ -363,7 +363,7 @@ func TestReload(t *testing.T) {
 		h := e.begin(t, "work")
 		synctest.Wait()
 		e.point("work", sshconfig.Settings{Hostname: "two"})
-		e.Reload("")
+		e.Reload()
 		synctest.Wait()
 		close(dialled)
 		mustConnect(t, h)
@@ -383,7 +383,7 @@ func TestReload(t *testing.T) {
 		}
 		corrected := time.Now()
 		e.point("work", sshconfig.Settings{Hostname: "one"})
-		e.Reload("")
+		e.Reload()
 		mustConnect(t, h)
 		if took := time.Since(corrected); took > time.Second {
 			t.Errorf("it was tried after %v", took)
@@ -419,9 +419,10 @@ func TestReload(t *testing.T) {
 		one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
 		write(t, one, "Host work\n  HostName one.test\n")
 		write(t, two, "Host work\n  HostName two.test\n")
-		p := newPool(Options{SSHConfig: one, Limits: PracticeLimits()})
+		var file string
+		p := newPool(Options{Resolver: func() sshconfig.Resolver { return sshconfig.Resolver{SSHConfig: file} }, Limits: PracticeLimits()})
 		for _, c := range []struct{ file, want string }{{one, "one.test"}, {two, "two.test"}} {
-			p.Reload(c.file)
+			file = c.file
 			s, err := p.Settings(t.Context(), "work")
 			if err != nil || s.Hostname != c.want || s.SSHConfig != c.file {
 				t.Errorf("by %s: %q from %q, %v", c.file, s.Hostname, s.SSHConfig, err)
@@ -440,7 +441,7 @@ func TestReload(t *testing.T) {
 		}
 		t.Setenv("PATH", bare) // an agent that was started at login
 		env := api.Env(nil)
-		p := newPool(Options{SSHConfig: config, Limits: PracticeLimits(), Envs: func() []api.Env { return []api.Env{env} }})
+		p := newPool(Options{Resolver: func() sshconfig.Resolver { return sshconfig.Resolver{SSHConfig: config} }, Limits: PracticeLimits(), Envs: func() []api.Env { return []api.Env{env} }})
 		for _, want := range []struct{ source, hostname string }{{"ssh_config", "read.from.file"}, {"ssh -G", "said.by.ssh"}} {
 			s, err := p.Settings(t.Context(), "work")
 			if err != nil || s.Source != want.source || s.Hostname != want.hostname || len(s.LocalForwards) != 1 {

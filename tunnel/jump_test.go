@@ -130,7 +130,7 @@ func TestJump(t *testing.T) {
 	}))
 	t.Run("two names of one account share one login", simulated(func(t *testing.T) {
 		b, s := keyed(t)
-		b.o.Target = func(string) string { return "login" }
+		b.target = func(string) string { return "login" }
 		b.serve(t)
 		one, two := b.Host("one"), b.Host("two")
 		one.Up()

@@ -396,7 +396,7 @@ type stall struct {
 func newStall(c *conn) stall {
 	s := stall{timer: time.NewTimer(time.Hour)}
 	s.timer.Stop()
-	if info, ok := c.wire.tcpInfo(); ok {
+	if info, ok := tcpinfo.Read(c.wire.Conn); ok {
 		s.loss.Add(info, time.Now())
 	}
 	return s
@@ -423,7 +423,7 @@ func (k *keepalive) checkStall(now time.Time) (since time.Time) {
 	s, l, last := &k.stall, &k.c.limits, k.c.wire.lastHeard()
 	heard := last.After(s.read)
 	s.read = last
-	info, known := k.c.wire.tcpInfo()
+	info, known := tcpinfo.Read(k.c.wire.Conn)
 	if known && info.Received != s.segments {
 		s.segments, s.segment = info.Received, now
 	}

@@ -37,9 +37,11 @@ import (
 	"tunctl/tunnel/userkeys"
 )
 
-// Options configure a Pool. Only SSHConfig, Askpass, Target, Preset and Network may be zero.
+// Options configure a Pool. Only Askpass and Network may be zero.
 type Options struct {
-	SSHConfig string // the ssh_config to read, as ssh -F; "" = the user's own; see Reload
+	// Resolver reads the settings of hosts as the config says now; each dial calls it. Its
+	// environment and its timeout are the pool's.
+	Resolver  func() sshconfig.Resolver
 	Prompter  Prompter
 	Memory    Memory
 	Passwords userkeys.Passwords
@@ -56,9 +58,6 @@ type Options struct {
 	// Envs are the environments that clients sent, the newest first, or one that is nil. The
 	// ssh-agent that the newest one names may have ended, so each is tried.
 	Envs func() []api.Env
-	// Target and Preset are those of a [sshconfig.Resolver]. Each dial calls them again.
-	Target func(name string) string
-	Preset func(name string, s *sshconfig.Settings)
 	// Spelling is called when a host's name cannot be reached.
 	Spelling func(name string) Spelling
 	// Network replaces the system's, for a simulation; nil: it does not.
@@ -82,24 +81,21 @@ type Pool struct {
 	queued   chan struct{} // something to publish
 	reloaded chan struct{} // the config changed
 
-	// Tests replace these; resolve is nil otherwise.
-	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
-	network Network
+	network Network // tests replace it
 
 	sharing sharing
 
-	mu        sync.Mutex
-	sshConfig string // Options.SSHConfig, or that of the last Reload
-	hosts     map[string]*Host
-	queue     []api.Host // changes not yet published
-	serving   context.Context
-	wg        sync.WaitGroup
+	mu      sync.Mutex
+	hosts   map[string]*Host
+	queue   []api.Host // changes not yet published
+	serving context.Context
+	wg      sync.WaitGroup
 }
 
 // NewPool makes a pool without hosts. Nothing is dialled until Serve runs.
 func NewPool(o Options) *Pool {
 	p := &Pool{
-		o: o, sshConfig: o.SSHConfig, hosts: map[string]*Host{},
+		o: o, hosts: map[string]*Host{},
 		sharing: sharing{owners: map[string]*Host{}, users: map[*Host]map[*Host]string{}},
 		queued:  make(chan struct{}, 1), reloaded: make(chan struct{}, 1),
 	}
@@ -169,26 +165,15 @@ func (p *Pool) env(ctx context.Context) api.Env { return userkeys.WithAgent(ctx,
 // Settings are those that the next dial of that host would use. The host need not be in
 // the pool, and nothing is dialled.
 func (p *Pool) Settings(ctx context.Context, name string) (sshconfig.Settings, error) {
-	p.mu.Lock()
-	file := p.sshConfig
-	p.mu.Unlock()
-	r := sshconfig.Resolver{SSHConfig: file, Env: p.o.Envs()[0], Timeout: p.o.Limits.SettingsTimeout, Target: p.o.Target, Preset: p.o.Preset, Read: p.resolve}
+	r := p.o.Resolver()
+	r.Env, r.Timeout = p.o.Envs()[0], p.o.Limits.SettingsTimeout
 	return r.Settings(ctx, name)
 }
 
-// Reload says that the config may have changed, and which ssh_config it now names. It
-// disconnects nothing. A connected host whose settings changed is marked as outdated and
-// uses them from its next dial on; a waiting host with a new address is tried again.
-func (p *Pool) Reload(sshConfig string) {
-	p.mu.Lock()
-	p.sshConfig = sshConfig
-	p.mu.Unlock()
-	p.recheckSoon()
-}
-
-// recheckSoon triggers a comparison of all hosts' settings. Its caller may hold a host's
-// lock.
-func (p *Pool) recheckSoon() { latest.Signal(p.reloaded) }
+// Reload says that the config may have changed. It disconnects nothing. A connected host
+// whose settings changed is marked as outdated and uses them from its next dial on; a
+// waiting host with a new address is tried again. Its caller may hold a host's lock.
+func (p *Pool) Reload() { latest.Signal(p.reloaded) }
 
 // serveReloads compares the settings in use with the current ones after each Reload.
 func (p *Pool) serveReloads(ctx context.Context) {

@@ -28,6 +28,7 @@ import (
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/freeport"
+	"tunctl/tunnel/sshconfig"
 )
 
 // realServer is an OpenSSH server on loopback that logs the test's own user in.
@@ -172,6 +173,7 @@ type laptop struct {
 	person *person
 	dir    string
 	key    ssh.PublicKey
+	preset func(name string, s *sshconfig.Settings) // nil: none
 }
 
 func newLaptop(t testing.TB) *laptop {
@@ -191,7 +193,10 @@ func (l *laptop) serve(t testing.TB, limits Limits, config string) {
 	file := filepath.Join(l.dir, "config")
 	write(t, file, config+fmt.Sprintf("\nHost *\n HostName 127.0.0.1\n User %s\n IdentityFile %s\n IdentityAgent none\n UserKnownHostsFile %s\n GlobalKnownHostsFile none\n",
 		me.Username, filepath.Join(l.dir, "id"), filepath.Join(l.dir, "known_hosts")))
-	l.Pool = newPool(Options{SSHConfig: file, Prompter: l.person, Limits: limits})
+	l.Pool = newPool(Options{
+		Resolver: func() sshconfig.Resolver { return sshconfig.Resolver{SSHConfig: file, Preset: l.preset} },
+		Prompter: l.person, Limits: limits,
+	})
 	l.network.Watch = func(ctx context.Context, _ func(), _ *slog.Logger) { <-ctx.Done() } // this machine's network is not the test's
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

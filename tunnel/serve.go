@@ -187,7 +187,7 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	defer h.enterLocked()
 	if h.recheckDue {
 		h.recheckDue = false
-		h.pool.recheckSoon()
+		h.pool.Reload()
 	}
 	if !t.loginAt.IsZero() {
 		f.tries.LastLogin = t.loginAt

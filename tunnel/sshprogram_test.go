@@ -28,7 +28,7 @@ import (
 
 // masters has every host of the laptop log in by the ssh program.
 func (l *laptop) masters() {
-	l.o.Preset = func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }
+	l.preset = func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }
 	l.o.Askpass, _ = os.Executable()
 }
 
@@ -285,7 +285,7 @@ func TestAStreamFromTheHostThatIsCutDoesNotEndLikeAWholeOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, s := startMasters(t, "")
 			if strings.HasPrefix(name, "native") {
-				l.o.Preset = func(string, *sshconfig.Settings) {}
+				l.preset = func(string, *sshconfig.Settings) {}
 			}
 			h := l.up(t, "open")
 			listener, err := h.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
@@ -413,7 +413,9 @@ func TestAnSSHOfOursEndsWhenWeAreKilled(t *testing.T) {
 
 // masterUser is a process that has an ssh log in and waits to be killed.
 func masterUser(config string) {
-	p := newPool(Options{SSHConfig: config, Limits: patientLimits(), Preset: func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }})
+	p := newPool(Options{Limits: patientLimits(), Resolver: func() sshconfig.Resolver {
+		return sshconfig.Resolver{SSHConfig: config, Preset: func(_ string, s *sshconfig.Settings) { s.Transport = api.TransportOpenSSH }}
+	}})
 	go func() { _ = p.Serve(context.Background()) }()
 	h := p.Host("open")
 	h.Up()

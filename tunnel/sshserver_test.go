@@ -65,6 +65,10 @@ type bench struct {
 	states []api.HostState
 	mu     sync.Mutex
 	end    func()
+
+	// Of its resolver.
+	resolve func(ctx context.Context, destination string) (sshconfig.Settings, error)
+	target  func(name string) string
 }
 
 // newPool makes a pool. What the options leave out is that of a user who is away, on a computer that
@@ -98,6 +102,7 @@ func newBenchOf(t testing.TB, servers map[string]*sshtest.Server, set func(*sshc
 	b := &bench{person: &person{}, memory: sshtest.NewMemory()}
 	b.Pool = newPool(Options{
 		Prompter: b.person, Memory: b.memory, Limits: DefaultLimits(),
+		Resolver: func() sshconfig.Resolver { return sshconfig.Resolver{Read: b.resolve, Target: b.target} },
 		Changed: func(h api.Host) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

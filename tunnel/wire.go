@@ -15,7 +15,6 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/tunnel/failure"
-	"tunctl/tunnel/tcpinfo"
 )
 
 const (
@@ -244,9 +243,6 @@ func (w *wire) lastHeard() time.Time {
 	last, _ := w.heard()
 	return last
 }
-
-// tcpInfo is what the system knows about the connection; false: nothing.
-func (w *wire) tcpInfo() (tcpinfo.Info, bool) { return tcpinfo.Read(w.Conn) }
 
 // ending is how the stream ended: the other end closed it, or what carries it failed.
 func (w *wire) ending() (hungUp bool, lost error) {

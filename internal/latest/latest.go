@@ -11,6 +11,16 @@ func Offer[T any](c chan T, v T) {
 	c <- v
 }
 
+// IsClosed reports whether a channel that is only closed is closed.
+func IsClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // Signal sends to a channel of one unless a signal is waiting there already.
 func Signal(c chan<- struct{}) {
 	select {

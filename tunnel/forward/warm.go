@@ -210,16 +210,6 @@ func (c *warmConn) readFirst() {
 	close(c.read)
 }
 
-// hasRead reports whether the pending read has returned.
-func (c *warmConn) hasRead() bool {
-	select {
-	case <-c.read:
-		return true
-	default:
-		return false
-	}
-}
-
 var errUnanswered = errors.New("closed before it answered")
 
 // checkAnswered returns an error if the server closed the connection instead of
@@ -276,7 +266,7 @@ func (c *clientConn) sendFirst(ctx context.Context, conn *warmConn, target *rela
 			_, _ = conn.Write(sent[n:])
 			n = len(sent)
 		}
-		if c.preread.finished() && !conn.hasRead() {
+		if c.preread.finished() && !latest.IsClosed(conn.read) {
 			target.closeWrite()
 		}
 		select {

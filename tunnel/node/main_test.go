@@ -83,8 +83,8 @@ func behind(t *testing.T, limits tunnel.Limits) (*login, map[string]*sshtest.Ser
 		return path
 	}
 	config := "IdentityFile " + key + "\nIdentityAgent none\nUserKnownHostsFile " + write("known_hosts", known.String()) + "\nGlobalKnownHostsFile none\n"
-	pool := tunneltest.NewPool(tunnel.Options{
-		SSHConfig: write("config", config), Limits: limits, Prompter: nobody{t},
+	pool := tunneltest.NewPool(write("config", config), tunnel.Options{
+		Limits: limits, Prompter: nobody{t},
 		Network: &tunnel.Network{
 			Dial:   sshtest.Dial(map[string]*sshtest.Server{"outer": servers["outer"]}),
 			Lookup: func(context.Context, string) ([]string, error) { return nil, errors.New("no name service") },

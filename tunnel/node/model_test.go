@@ -22,6 +22,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/internal/dev/steptest"
+	"tunctl/internal/latest"
 	"tunctl/tunnel"
 )
 
@@ -325,7 +326,7 @@ func (p *program) read(requests <-chan *ssh.Request) {
 // reconnectEditor closes a program's channel, and opens another.
 func (w *world) reconnectEditor() {
 	for _, p := range w.programs {
-		if !isClosed(p.done) && !p.ends {
+		if !latest.IsClosed(p.done) && !p.ends {
 			w.say("close %q", p.command)
 			p.ends = true
 			_ = p.channel.Close()
@@ -399,7 +400,7 @@ func (w *world) check() {
 // check compares what was read with what the program prints.
 func (p *program) check(w *world) {
 	w.t.Helper()
-	if !isClosed(p.done) {
+	if !latest.IsClosed(p.done) {
 		return
 	}
 	var want bytes.Buffer

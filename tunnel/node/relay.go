@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/latest"
 	"tunctl/tunnel"
 	"tunctl/tunnel/step"
 )
@@ -171,7 +172,7 @@ func (r *sharedRelay) current() (*runningRelay, *relayStart, error) {
 // check says why nothing new is opened over the relay: its stream does not respond now, or
 // the relay needs another one (tunnel.ErrReplaced).
 func (r *runningRelay) check() error {
-	if r.resumes && isClosed(r.Lost()) {
+	if r.resumes && latest.IsClosed(r.Lost()) {
 		return tunnel.ErrReplaced
 	}
 	return r.traffic.Stream().Check()
@@ -442,13 +443,4 @@ func (r *sharedRelay) dialAndWrite(ctx context.Context, network, address string,
 	return traffic.Conn(c), nil
 }
 
-func (r *runningRelay) over() bool { return isClosed(r.Done()) }
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
+func (r *runningRelay) over() bool { return latest.IsClosed(r.Done()) }

@@ -174,7 +174,7 @@ func (h *held) begin(run *runningRelay) (news bool) {
 
 func (h *held) count(run *runningRelay) {
 	now := run.Held()
-	h.Streams, h.Waiting, h.Full = now.Channels, now.Waiting, now.Full
+	h.Streams, h.Waiting, h.Full = now.Streams, now.Waiting, now.Full
 }
 
 // end notes that the streams have continued, or why they could not.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"tunctl/internal/latest"
 	"tunctl/tunnel/step"
 )
 
@@ -52,7 +53,7 @@ func (s *jobSession) settle(target ssh.Channel, received <-chan *ssh.Request) {
 
 // SendRequest implements ssh.Channel.
 func (s *jobSession) SendRequest(name string, wantReply bool, payload []byte) (bool, error) {
-	if isClosed(s.settled) {
+	if latest.IsClosed(s.settled) {
 		return s.target.SendRequest(name, wantReply, payload)
 	}
 	if name == "subsystem" && isSFTP(payload) {

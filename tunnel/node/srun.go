@@ -191,16 +191,17 @@ func relayFailure(s *tunnel.Stream, err error, slow bool, route, job string) err
 	said := s.Stderr()
 	switch {
 	case noPython.MatchString(said):
-		return &failure.RouteError{Route: route, Err: errNoPython}
+		err = errNoPython
 	case jobIsOver.MatchString(said):
 		return failure.Permanent.Errorf(api.CodeJobEnded, err, "job %s has ended", job)
 	case strings.Contains(said, "option") && strings.Contains(said, "--overlap'"):
-		return &failure.RouteError{Route: route, Err: errNoOverlap}
+		err = errNoOverlap
 	case slow:
-		return &failure.RouteError{Route: route, Err: errStepSlow}
-	}
-	if text := s.StderrText().String(); text != "" {
-		err = errors.New(text)
+		err = errStepSlow
+	default:
+		if text := s.StderrText().String(); text != "" {
+			err = errors.New(text)
+		}
 	}
 	return &failure.RouteError{Route: route, Err: err}
 }

@@ -34,19 +34,11 @@ const longestAnswer = 4 << 10
 // its way.
 func (c *Conn) Ticket() Ticket { return c.ticket }
 
-// Held is what the loss of the way to a relay means.
-type Held struct {
-	Channels int
-	Waiting  int  // bytes that the relay has not acknowledged yet
-	Full     bool // who writes more waits
-	Paused   int  // channels that the relay no longer read while the last way was lost
-}
-
-// Held is what waits now, and what had to wait before the way was found that there is.
-func (c *Conn) Held() Held {
+// Held is what waits now, without times, and what had to wait before the way was found that there is.
+func (c *Conn) Held() api.Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Held{Channels: len(c.channels), Waiting: len(c.stream.kept), Full: c.stream.fullLocked(), Paused: c.paused}
+	return api.Held{Streams: len(c.channels), Waiting: len(c.stream.kept), Full: c.stream.fullLocked(), Paused: c.paused}
 }
 
 // Lost is closed when the way to the relay is lost. After Resume there is another.

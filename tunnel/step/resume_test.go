@@ -335,7 +335,7 @@ func TestWhatIsSentDuringACutIsKeptUpToALimit(t *testing.T) {
 	if _, err := echo.Write(make([]byte, outLimit-dataSize)); err != nil {
 		t.Fatal(err)
 	}
-	if h := c.Held(); h.Full || h.Waiting < outLimit-dataSize || h.Channels != 1 {
+	if h := c.Held(); h.Full || h.Waiting < outLimit-dataSize || h.Streams != 1 {
 		t.Errorf("held: %+v", h)
 	}
 	written := make(chan error, 1)

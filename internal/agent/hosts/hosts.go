@@ -80,7 +80,7 @@ func New(o Options) *Hosts {
 	}
 	h.passwords = passwords.New(h.store, h.envs.newest)
 	h.Pool = tunnel.NewPool(tunnel.Options{
-		SSHConfig:  h.settings.SSHConfig(),
+		Resolver:   h.settings.Resolver,
 		Prompter:   o.Prompter,
 		Memory:     h.store,
 		Passwords:  h.passwords,
@@ -91,8 +91,6 @@ func New(o Options) *Hosts {
 		Log:        h.log,
 		Changed:    o.Changed,
 		Envs:       h.envs.all,
-		Target:     func(name string) string { return h.settings.Config().Host(name).SSH },
-		Preset:     h.settings.Preset,
 		Spelling:   h.spelling,
 	})
 	return h
@@ -109,7 +107,7 @@ func (h *Hosts) Start(ctx context.Context, work *sync.WaitGroup) {
 // Reload compares the settings of the hosts with the config and the ssh config.
 func (h *Hosts) Reload() {
 	h.quotas.Clear() // the site may have other commands
-	h.Pool.Reload(h.settings.SSHConfig())
+	h.Pool.Reload()
 }
 
 // Login connects a host for a user, who answers its questions through the client.

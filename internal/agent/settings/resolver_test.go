@@ -35,18 +35,18 @@ site = "sdumnot"
 func TestPresetOfSite(t *testing.T) {
 	a := settingsAt(t, sitesConfig)
 	var open sshconfig.Settings
-	a.Preset("brazil", &open)
+	a.Resolver().Preset("brazil", &open)
 	if open.ServerAliveInterval != 30*time.Second || open.IPQoS != "throughput" {
 		t.Errorf("the site's wishes are not followed: %v, %q", open.ServerAliveInterval, open.IPQoS)
 	}
 	own := sshconfig.Settings{ServerAliveInterval: time.Minute, IPQoS: "lowdelay"}
-	a.Preset("brazil", &own)
+	a.Resolver().Preset("brazil", &own)
 	if own.ServerAliveInterval != time.Minute || own.IPQoS != "lowdelay" {
 		t.Errorf("the person's own settings are not kept: %v, %q", own.ServerAliveInterval, own.IPQoS)
 	}
 	var other sshconfig.Settings
-	a.Preset("elsewhere", &other)
-	a.Preset("typo", &other)
+	a.Resolver().Preset("elsewhere", &other)
+	a.Resolver().Preset("typo", &other)
 	if other.ServerAliveInterval != 0 {
 		t.Error("a host without a site is given one")
 	}
@@ -92,17 +92,17 @@ func strictSettings(t *testing.T, host string) *Settings {
 func TestPresetEntrance(t *testing.T) {
 	a := strictSettings(t, "")
 	s := sshconfig.Settings{Hostname: "login.strict.example", Port: 22, User: "ann"}
-	a.Preset("strict", &s)
+	a.Resolver().Preset("strict", &s)
 	if s.Port != 2222 || len(s.ProxyJump) != 1 || s.ProxyJump[0] != "ann@gate.strict.example" {
 		t.Errorf("port %d, jump %q", s.Port, s.ProxyJump)
 	}
 	own := sshconfig.Settings{Hostname: "login.strict.example", Port: 8022, ProxyCommand: "nc %h %p"}
-	a.Preset("strict", &own)
+	a.Resolver().Preset("strict", &own)
 	if own.Port != 8022 || own.ProxyJump != nil {
 		t.Errorf("the person's own settings are not kept: port %d, jump %q", own.Port, own.ProxyJump)
 	}
 	other := sshconfig.Settings{Hostname: "elsewhere.example", Port: 22}
-	a.Preset("strict", &other)
+	a.Resolver().Preset("strict", &other)
 	if other.Port != 22 || other.ProxyJump != nil {
 		t.Errorf("another host is taken for the entrance: %+v", other)
 	}
@@ -111,7 +111,7 @@ func TestPresetEntrance(t *testing.T) {
 func TestPresetLimitsAndCertificate(t *testing.T) {
 	a := strictSettings(t, "")
 	s := sshconfig.Settings{IdentityFiles: []string{"/k"}}
-	a.Preset("strict", &s)
+	a.Resolver().Preset("strict", &s)
 	if s.MaxSessions != 1 || s.LoginSpacing != 5*time.Minute || s.RetryMin != 2*time.Minute || s.Refusals != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -120,7 +120,7 @@ func TestPresetLimitsAndCertificate(t *testing.T) {
 		t.Errorf("certificate %q, keys %q", s.CertificateFiles, s.IdentityFiles)
 	}
 	own := sshconfig.Settings{CertificateFiles: []string{"/c"}}
-	a.Preset("strict", &own)
+	a.Resolver().Preset("strict", &own)
 	if len(own.CertificateFiles) != 1 || own.CertificateFiles[0] != "/c" || own.IdentityFiles != nil {
 		t.Errorf("the person's own certificate is not kept: %+v", own)
 	}

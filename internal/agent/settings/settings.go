@@ -123,18 +123,13 @@ func Apps(cfg *configs.Config) []detect.App {
 	return apps
 }
 
-// Preset fills in what the config says about a host, and the site's wishes that the
-// user's ssh_config leaves open.
-func (s *Settings) Preset(host string, to *sshconfig.Settings) {
-	site, _ := s.Site(host)
-	preset(to, s.Config().Host(host), site, s.paths)
-}
-
 // Key is the private key of tunctl's own for an account; it need not exist.
 func (s *Settings) Key(account *sshconfig.Settings) string {
 	return s.paths.Key(account.User, account.Hostname, account.Port)
 }
 
+// preset fills in what the config says about a host, and the site's wishes that the
+// user's ssh_config leaves open.
 func preset(s *sshconfig.Settings, own configs.Host, site configs.Site, paths home.Paths) {
 	s.BeforeLogin, s.Transport = own.BeforeLogin, own.Transport
 	if s.ServerAliveInterval == 0 && site.Keepalive > 0 {
@@ -173,6 +168,11 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site, paths ho
 func isFile(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// Resolver reads hosts as the config and the sites are now.
+func (s *Settings) Resolver() sshconfig.Resolver {
+	return Resolver(s.Config(), s.Sites(), s.SSHConfig(), s.paths)
 }
 
 // Resolver reads hosts as an agent with that config, those sites and that ssh_config

@@ -47,7 +47,7 @@ func measureLogin(ctx context.Context, t *testbed) ([]table.Row, error) {
 // logIn connects a pool of its own and tells how long that and a first command took.
 func logIn(ctx context.Context, config, host string) (connected, answered time.Duration, err error) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
-	pool := tunneltest.NewPool(tunnel.Options{SSHConfig: config, Limits: tunnel.DefaultLimits()})
+	pool := tunneltest.NewPool(config, tunnel.Options{Limits: tunnel.DefaultLimits()})
 	done := make(chan error, 1)
 	go func() { done <- pool.Serve(ctx) }()
 	defer func() {

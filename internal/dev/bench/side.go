@@ -121,7 +121,7 @@ func serveSide(args []string) error {
 	limits := tunnel.DefaultLimits()
 	// As for a connection that has stood for a while, which a bench has no time for.
 	limits.StableAfter, limits.LoginSpacing = time.Millisecond, time.Millisecond
-	pool := tunneltest.NewPool(tunnel.Options{SSHConfig: config, Limits: limits})
+	pool := tunneltest.NewPool(config, tunnel.Options{Limits: limits})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 2)
 	running := 1

@@ -159,7 +159,7 @@ func (o outage) measure(ctx context.Context, target string) ([]table.Row, error)
 func (o outage) startOurs(ctx context.Context, running *sync.WaitGroup, target string) (*tunnel.Host, string, error) {
 	limits := tunnel.DefaultLimits()
 	limits.StableAfter, limits.LoginSpacing = time.Millisecond, time.Millisecond
-	pool := tunneltest.NewPool(tunnel.Options{SSHConfig: o.config, Limits: limits})
+	pool := tunneltest.NewPool(o.config, tunnel.Options{Limits: limits})
 	running.Go(func() { _ = pool.Serve(ctx) })
 	h := pool.Host("fickle")
 	h.Up()

@@ -43,7 +43,7 @@ while True:
 // connected is a host of the lab, logged in to.
 func connected(t *testing.T, lab *real.Lab, alias string) *tunnel.Host {
 	t.Helper()
-	pool := tunneltest.NewPool(tunnel.Options{SSHConfig: lab.SSHConfig(), Limits: tunnel.PracticeLimits()})
+	pool := tunneltest.NewPool(lab.SSHConfig(), tunnel.Options{Limits: tunnel.PracticeLimits()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- pool.Serve(ctx) }()

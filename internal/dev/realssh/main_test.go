@@ -88,8 +88,8 @@ func newLaptop(t *testing.T, o options) *laptop {
 	for k, v := range o.env {
 		env[k] = v
 	}
-	l.Pool = tunneltest.NewPool(tunnel.Options{
-		SSHConfig: changedConfig(t, lab, o.config), Prompter: l.person, Limits: limits,
+	l.Pool = tunneltest.NewPool(changedConfig(t, lab, o.config), tunnel.Options{
+		Prompter: l.person, Limits: limits,
 		Envs: func() []api.Env { return []api.Env{env} },
 	})
 	ctx, cancel := context.WithCancel(t.Context())

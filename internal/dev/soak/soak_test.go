@@ -165,9 +165,11 @@ func start(t *testing.T, transport string) *soak {
 		t.Fatal(err)
 	}
 	s := &soak{cluster: cluster, back: freeAddress(t), ssh: transport == api.TransportOpenSSH}
-	pool := tunneltest.NewPool(tunnel.Options{
-		SSHConfig: cluster.SSHConfig(), Limits: tunnel.PracticeLimits(),
-		Preset: func(_ string, s *sshconfig.Settings) { s.Transport = transport },
+	pool := tunneltest.NewPool("", tunnel.Options{
+		Limits: tunnel.PracticeLimits(),
+		Resolver: func() sshconfig.Resolver {
+			return sshconfig.Resolver{SSHConfig: cluster.SSHConfig(), Preset: func(_ string, s *sshconfig.Settings) { s.Transport = transport }}
+		},
 	})
 	s.host = pool.Host(cluster.Alias())
 	for _, to := range []*streams{&s.direct, &s.relayed} {

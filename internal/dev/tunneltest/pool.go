@@ -8,11 +8,15 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel"
+	"tunctl/tunnel/sshconfig"
 )
 
-// NewPool makes a pool. What the options leave out is that of a user who is away, on a computer
+// NewPool makes a pool with an ssh_config. What the options leave out is that of a user who is away, on a computer
 // that remembers nothing.
-func NewPool(o tunnel.Options) *tunnel.Pool {
+func NewPool(sshConfig string, o tunnel.Options) *tunnel.Pool {
+	if o.Resolver == nil {
+		o.Resolver = func() sshconfig.Resolver { return sshconfig.Resolver{SSHConfig: sshConfig} }
+	}
 	o.Prompter = cmp.Or[tunnel.Prompter](o.Prompter, sshtest.Nobody{})
 	o.Memory = sshtest.NewMemory()
 	o.Passwords = sshtest.NoPasswords{}
