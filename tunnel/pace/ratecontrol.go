@@ -337,8 +337,7 @@ func (c *rateControl) follow(m measurement, l linkState, passed time.Duration) {
 func (c *rateControl) unused(m measurement, l linkState) bool {
 	settled := m.at.Sub(c.since) > usedOver+2*c.base
 	noQueue := l.queue < l.aim && l.latest < 2*l.aim
-	recent, _ := c.arrivedIn(usedOver)
-	return !c.out && settled && noQueue && m.waited && recent.speed() < usedPart*c.rate
+	return !c.out && settled && noQueue && m.waited && c.arrivedIn(usedOver) < usedPart*c.rate
 }
 
 // othersTurn reports whether only the other direction adjusts its rate now. In turns, each knows that a
@@ -383,14 +382,24 @@ func (c *rateControl) add(m measurement) {
 	}
 	c.arrivals = append(c.arrivals, arrival{m.moved, m.took})
 	s := speedAt{at: m.at}
-	recent, _ := c.arrivedIn(speedOver)
-	steady, from := c.arrivedIn(costOver)
-	c.arrivals = c.arrivals[from:]
-	if steady.took >= costOver {
-		s.steady = steady.speed()
+	var sum arrival
+	i := len(c.arrivals)
+	for i > 0 && sum.took < costOver {
+		i--
+		sum.moved += c.arrivals[i].moved
+		sum.took += c.arrivals[i].took
+		if s.speed == 0 && sum.took >= speedOver {
+			s.speed = sum.speed()
+		}
 	}
-	if recent.took >= firstSpeed {
-		s.speed = recent.speed()
+	c.arrivals = c.arrivals[i:]
+	if sum.took >= costOver {
+		s.steady = sum.speed()
+	}
+	if s.speed == 0 && sum.took >= firstSpeed {
+		s.speed = sum.speed()
+	}
+	if s.speed > 0 {
 		c.speeds = append(c.speeds, s)
 	}
 	for len(c.speeds) > 1 && m.at.Sub(c.speeds[0].at) > bestFor {
@@ -398,14 +407,14 @@ func (c *rateControl) add(m measurement) {
 	}
 }
 
-// arrivedIn is what arrived in the last moment, or in what is known of it, and where that begins.
-func (c *rateControl) arrivedIn(d time.Duration) (sum arrival, from int) {
-	for from = len(c.arrivals); from > 0 && sum.took < d; {
-		from--
-		sum.moved += c.arrivals[from].moved
-		sum.took += c.arrivals[from].took
+// arrivedIn is the speed over the last moment.
+func (c *rateControl) arrivedIn(d time.Duration) float64 {
+	var sum arrival
+	for i := len(c.arrivals) - 1; i >= 0 && sum.took < d; i-- {
+		sum.moved += c.arrivals[i].moved
+		sum.took += c.arrivals[i].took
 	}
-	return sum, from
+	return sum.speed()
 }
 
 func (a arrival) speed() float64 { return float64(a.moved) / a.took.Seconds() }
