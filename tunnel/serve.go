@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/retry"
 )
@@ -26,14 +27,14 @@ func (h *Host) serve(ctx context.Context) {
 		case retry.Hold:
 			h.hold(ctx)
 		case retry.Wait, retry.NeedLogin:
-			sleep(ctx, next.Until, h.woken)
+			ctxtime.SleepUntil(ctx, next.Until, h.woken)
 		case retry.Idle:
 			h.closeConnections()
 			h.pool.sharing.disown(h, "") // its settings may have changed when it is next wanted
 			for _, other := range h.pool.allHosts() {
 				other.removeUser(h)
 			}
-			sleep(ctx, time.Time{}, h.woken)
+			ctxtime.SleepUntil(ctx, time.Time{}, h.woken)
 		}
 	}
 }
@@ -71,19 +72,6 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 func needsUser(host, why string, cause error) *api.Error {
 	return failure.NeedsUser.Errorf(api.CodeNeedsPerson, cause, "%s needs you: %s", api.HostLabel(host), why).
 		WithHint("run `tunctl login %s` in a terminal", host)
-}
-
-// sleep waits until a time, if not zero, or until woken receives, or ctx ends.
-func sleep(ctx context.Context, until time.Time, woken <-chan struct{}) {
-	var ring <-chan time.Time
-	if !until.IsZero() {
-		ring = time.After(time.Until(until))
-	}
-	select {
-	case <-ctx.Done():
-	case <-woken:
-	case <-ring:
-	}
 }
 
 // hold waits until the connection is no longer the host's.

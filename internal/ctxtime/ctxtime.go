@@ -22,6 +22,20 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// SleepUntil waits until a time, if not zero, or until woken receives; false: ctx has ended.
+func SleepUntil(ctx context.Context, until time.Time, woken <-chan struct{}) bool {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		due = time.After(time.Until(until))
+	}
+	select {
+	case <-due:
+	case <-woken:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
 // wallCheck is how often the wall clock is checked. Timers stop while a laptop sleeps,
 // and a job's time limit does not.
 const wallCheck = time.Minute

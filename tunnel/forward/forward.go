@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // A Dialer connects to an address through a host. Its errors wrap [api.ErrDown],
@@ -249,7 +250,7 @@ func (f *Forward) accept(ctx context.Context, l net.Listener) error {
 			// Out of file descriptors, or a client that left before it was
 			// accepted: the listener still works.
 			f.log.Warn("accepting a connection failed", "err", err)
-			if !pause(ctx, wait, nil) {
+			if !ctxtime.SleepUntil(ctx, time.Now().Add(wait), nil) {
 				return nil
 			}
 			wait = min(2*wait, maxPause)
@@ -334,15 +335,3 @@ func (f *Forward) URLHost() string { return f.local.urlHost }
 // Note tells the user that the wanted port is in use, and by which program. It is
 // empty if the forward listens where it should.
 func (f *Forward) Note() string { return f.local.note }
-
-// pause waits until d has passed or wake is notified. It returns false if ctx has ended.
-func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}

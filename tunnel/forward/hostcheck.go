@@ -209,14 +209,6 @@ func (e *refusedError) Error() string { return e.text + " are not allowed on thi
 
 const allowHosts = " to allow_hosts in the session's section of the config"
 
-func foreignHost(host string) error {
-	return &refusedError{http.StatusMisdirectedRequest, fmt.Sprintf("requests for the host name %q", host), "open it by the name localhost, or add the name" + allowHosts}
-}
-
-func foreignOrigin(origin string) error {
-	return &refusedError{http.StatusForbidden, fmt.Sprintf("requests by a page of %q", origin), "if you trust that page, add the name of its host" + allowHosts}
-}
-
 var errBadHead = errors.New("the header of this request cannot be read")
 
 // requestState is what a requestStream expects next.
@@ -259,8 +251,9 @@ func (r *requestStream) filter(b []byte) (pass []byte, err error) {
 	pass, b = append(pass, b[:n]...), b[n:]
 	for len(b) > 0 {
 		n := r.skip(b)
-		if n == 0 {
-			n = r.addLine(b)
+		if n == 0 { // a line, or a part of one
+			n = cmp.Or(bytes.IndexByte(b, '\n')+1, len(b))
+			r.line = append(r.line, b[:n]...)
 		}
 		held := r.state == atHead || r.state == atLine && r.edit != nil
 		if held {
@@ -297,16 +290,6 @@ func (r *requestStream) skip(b []byte) int {
 	default:
 		r.state = atSize
 	}
-	return n
-}
-
-// addLine adds the rest of the current line, and returns how many bytes that was.
-func (r *requestStream) addLine(b []byte) int {
-	n := len(b)
-	if i := bytes.IndexByte(b, '\n'); i >= 0 {
-		n = i + 1
-	}
-	r.line = append(r.line, b[:n]...)
 	return n
 }
 
@@ -382,13 +365,13 @@ func (r *requestStream) checkOrigin(header textproto.MIMEHeader) error {
 	}
 	for _, host := range hosts {
 		if !r.hosts.allow(host) {
-			return foreignHost(host)
+			return &refusedError{http.StatusMisdirectedRequest, fmt.Sprintf("requests for the host name %q", host), "open it by the name localhost, or add the name" + allowHosts}
 		}
 	}
 	acts := !r.safe || header.Get("Upgrade") != ""
 	for _, origin := range header["Origin"] {
 		if acts && !r.hosts.allowOrigin(origin, header.Get("Host")) {
-			return foreignOrigin(origin)
+			return &refusedError{http.StatusForbidden, fmt.Sprintf("requests by a page of %q", origin), "if you trust that page, add the name of its host" + allowHosts}
 		}
 	}
 	return nil

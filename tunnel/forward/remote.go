@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
 )
 
@@ -70,7 +71,7 @@ func (r *Remote) Serve(ctx context.Context) error {
 			err = r.serve(ctx, l)
 		}
 		r.setListening(err, refused)
-		if !pause(ctx, wait, r.wake) {
+		if !ctxtime.SleepUntil(ctx, time.Now().Add(wait), r.wake) {
 			break
 		}
 		longest := listenRetryMax

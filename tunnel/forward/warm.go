@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
 )
 
@@ -94,7 +95,7 @@ func (p *warmPool) get() *warmConn {
 // maintain opens and closes connections until no client has connected for a while.
 func (p *warmPool) maintain() {
 	for next := p.adjust(time.Now()); next > 0; next = p.adjust(time.Now()) {
-		pause(p.ctx, next, p.wake)
+		ctxtime.SleepUntil(p.ctx, time.Now().Add(next), p.wake)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/api"
 )
 
@@ -122,8 +123,8 @@ type countingDialer struct {
 }
 
 func (d *countingDialer) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	if !pause(ctx, d.took, nil) {
-		return nil, ctx.Err()
+	if err := ctxtime.Sleep(ctx, d.took); err != nil {
+		return nil, err
 	}
 	d.dialed.Add(1)
 	d.open.Add(1)

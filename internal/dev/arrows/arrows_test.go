@@ -64,7 +64,7 @@ var imports = map[string][]string{
 	"tunnel/failure":   {"internal/api"},
 	"tunnel/kernel":    {"tunnel/step", "tunnel/websocket"},
 	"tunnel/websocket": {},
-	"tunnel/forward":   {"internal/api", "internal/freeport", "internal/latest", "internal/peer", "tunnel/tcpinfo", "tunnel/websocket"},
+	"tunnel/forward":   {"internal/api", "internal/ctxtime", "internal/freeport", "internal/latest", "internal/peer", "tunnel/tcpinfo", "tunnel/websocket"},
 	"tunnel/hostkey":   {"internal/api", "internal/lists", "tunnel/failure", "tunnel/sshconfig"},
 	"tunnel/node":      {"internal/api", "internal/ctxtime", "internal/latest", "internal/posixsh", "tunnel", "tunnel/channels", "tunnel/failure", "tunnel/retry", "tunnel/step"},
 	"tunnel/openssh":   {"internal/api", "internal/peer"},
