@@ -125,12 +125,13 @@ func (s *Limit) AcquireForStream(ctx context.Context, done <-chan struct{}) (*Sl
 		}
 		return s.proven - min(reserved, s.proven-1)
 	})
-	switch {
-	case slot != nil:
+	if slot != nil {
 		return slot, nil
-	case few:
+	}
+	if few {
 		return nil, failure.OfCommand(ErrFew)
-	case ctx.Err() != nil:
+	}
+	if ctx.Err() != nil {
 		return nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 	}
 	return nil, api.ErrDown

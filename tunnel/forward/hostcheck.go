@@ -274,21 +274,21 @@ func (r *requestStream) filter(b []byte) (pass []byte, err error) {
 
 // skip returns how much of b passes unparsed.
 func (r *requestStream) skip(b []byte) int {
-	switch r.state {
-	case atAny:
+	if r.state == atAny {
 		return len(b)
-	case atBody, atChunk:
-	default:
+	}
+	if r.state != atBody && r.state != atChunk {
 		return 0
 	}
 	n := int(min(r.left, int64(len(b))))
 	r.left -= int64(n)
-	switch {
-	case r.left > 0:
-	case r.state == atBody:
-		r.state = atLine
-	default:
+	if r.left > 0 {
+		return n
+	}
+	if r.state == atChunk {
 		r.state = atSize
+	} else {
+		r.state = atLine
 	}
 	return n
 }

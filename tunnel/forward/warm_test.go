@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tunctl/internal/ctxtime"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 )
 
 // impatient is a web server that closes silent connections after a short timeout, and so

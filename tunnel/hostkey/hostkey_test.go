@@ -26,7 +26,7 @@ func (silent) Prompt(context.Context, api.Prompt) (api.Answer, error) {
 
 func (silent) Warn(string) {}
 
-func TestTheOtherKeyOfASharedNameIsAdded(t *testing.T) {
+func TestOtherKeyOfSharedName(t *testing.T) {
 	const remove, add = "ssh-keygen -R", "several machines share this name"
 	two := []string{"192.0.2.2", "192.0.2.9"}
 	for name, tt := range map[string]struct {

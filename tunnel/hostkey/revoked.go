@@ -69,10 +69,10 @@ func isInKRL(ctx context.Context, path string, key ssh.PublicKey) (bool, error) 
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	answer := strings.TrimSpace(string(out))
-	switch {
-	case strings.HasSuffix(answer, ": REVOKED"):
+	if strings.HasSuffix(answer, ": REVOKED") {
 		return true, nil
-	case err == nil && strings.HasSuffix(answer, ": ok"):
+	}
+	if err == nil && strings.HasSuffix(answer, ": ok") {
 		return false, nil
 	}
 	return false, fmt.Errorf("ssh-keygen: %w: %s", err, api.NewRemoteText(said.String()))

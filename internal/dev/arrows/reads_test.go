@@ -51,6 +51,8 @@ var bounded = []struct{ file, read, why string }{
 	{"tunnel/exec.go", "x.Stderr", "of a limitedBuffer"},
 	{"tunnel/exec.go", "s.session.Stderr", "a stderrBuffer"},
 	{"tunnel/forward/hostcheck.go", "io.Copy", "to io.Discard"},
+	{"tunnel/hostkey/revoked.go", "cmd.Output", "ssh-keygen -Q, which asks no host"},
+	{"tunnel/hostkey/revoked.go", "cmd.Stderr", "ssh-keygen -Q, which asks no host"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "an answer from the agent"},
 	{"tunnel/openssh/askpass.go", "io.ReadAll", "of a LimitReader"},
 	{"tunnel/openssh/listen.go", "cmd.Output", "ssh -O, which prints a port or an error"},
