@@ -413,8 +413,9 @@ func mayBeRequest(text []byte, whole bool) bool {
 	if parts == nil {
 		return false
 	}
+	const want = "HTTP/1."
 	version := string(parts[1])
-	return httpVersion.MatchString(version) || !whole && strings.HasPrefix("HTTP/1.", version)
+	return httpVersion.MatchString(version) || !whole && strings.HasPrefix(want, version)
 }
 
 var (
