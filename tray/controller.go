@@ -70,8 +70,7 @@ func (c *controller) Serve(ctx context.Context) {
 	c.running.Go(func() { c.watch(ctx, updates) })
 	c.running.Go(func() { c.deliverNotifications(ctx) })
 	defer c.cleanUp()
-	tick := time.NewTicker(redrawEvery)
-	defer tick.Stop()
+	tick := time.Tick(redrawEvery)
 	c.readAutostart(ctx)
 	c.redraw(time.Now())
 	for {
@@ -91,7 +90,7 @@ func (c *controller) Serve(ctx context.Context) {
 			if id.verb == verbAutostart {
 				c.readAutostart(ctx)
 			}
-		case <-tick.C:
+		case <-tick:
 			c.announceChanges(ctx, time.Now())
 		}
 		c.redraw(time.Now())

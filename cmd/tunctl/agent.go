@@ -22,6 +22,7 @@ import (
 	"tunctl/internal/agent/socket"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
 	"tunctl/internal/logfile"
 	"tunctl/internal/term"
@@ -257,6 +258,9 @@ func agentStatus(ctx context.Context, inv *invocation) error {
 	return err
 }
 
+// logPoll is how often a followed log is read.
+const logPoll = 300 * time.Millisecond
+
 // agentLog prints the agent's log and, with -f, what is added to it.
 func agentLog(ctx context.Context, inv *invocation) error {
 	f, err := os.Open(inv.paths.Log())
@@ -264,16 +268,10 @@ func agentLog(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	tick := time.NewTicker(300 * time.Millisecond)
-	defer tick.Stop()
 	for {
-		if _, err := io.Copy(inv.Out, f); err != nil || !inv.Bool("follow") {
+		_, err := io.Copy(inv.Out, f)
+		if err != nil || !inv.Bool("follow") || ctxtime.Sleep(ctx, logPoll) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
 		}
 	}
 }

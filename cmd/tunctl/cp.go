@@ -7,12 +7,14 @@ import (
 	"io"
 	"os/user"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/home"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -166,28 +168,18 @@ const (
 // showProgress draws a copy's progress until done is called, which prints a summary.
 func showProgress(ctx context.Context, t *term.Terminal, p *transfer.Progress) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	over := make(chan struct{})
 	start := time.Now()
-	go func() {
-		defer close(over)
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		m := meter{}
-		for {
-			select {
-			case <-tick.C:
-				t.Draw(m.line(p.Counts(), time.Now()))
-			case <-ctx.Done():
-				return
-			}
+	var drawing sync.WaitGroup
+	drawing.Go(func() {
+		for m := (meter{}); ctxtime.Sleep(ctx, progressEvery) == nil; {
+			t.Draw(m.line(p.Counts(), time.Now()))
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-over
+		drawing.Wait()
 		t.Draw("")
-		c := p.Counts()
-		if c.Files > 0 {
+		if c := p.Counts(); c.Files > 0 {
 			t.Say("%s", summary(c, time.Since(start)))
 		}
 	}

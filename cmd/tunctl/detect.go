@@ -31,11 +31,15 @@ func detectLog(_ context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog(inv.Args().First(), inv.In)
-	if err != nil {
-		return err
+	log := inv.In
+	if name := inv.Args().First(); name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		log = file
 	}
-	defer func() { _ = log.Close() }()
 	d := detect.New("", apps...)
 	if _, err := io.Copy(d, log); err != nil {
 		return err
@@ -53,13 +57,6 @@ func detectLog(_ context.Context, inv *invocation) error {
 		return exitError(exitFailed)
 	}
 	return nil
-}
-
-func openLog(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	return os.Open(name)
 }
 
 // customApps are the user's own apps, if there is a config.

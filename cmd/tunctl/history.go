@@ -42,7 +42,11 @@ func showHistory(ctx context.Context, inv *invocation) error {
 		return inv.NArg() > 0 && r.Session != inv.Args().First()
 	})
 	if len(runs) == 0 {
-		if err := checkSession(ctx, inv); err != nil {
+		st, err := inv.status(ctx)
+		if err == nil {
+			_, err = inv.onlyNamed(st) // an unknown session has no past jobs either
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -82,14 +86,4 @@ func newestWeeks(lines []api.WeekSummary, n int) []api.WeekSummary {
 		}
 	}
 	return lines
-}
-
-// checkSession refuses an unknown session, which has no past jobs either.
-func checkSession(ctx context.Context, inv *invocation) error {
-	st, err := inv.status(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = inv.onlyNamed(st)
-	return err
 }

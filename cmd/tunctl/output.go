@@ -21,6 +21,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/output"
 	"tunctl/internal/term"
 	"tunctl/internal/transfer"
@@ -209,10 +210,8 @@ func (k *keptCells) show(ctx context.Context) error {
 			fmt.Fprint(k.Out, strings.TrimSuffix(gap, "\n"))
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(every):
+		if err := ctxtime.Sleep(ctx, every); err != nil {
+			return err
 		}
 		st, _ := k.client.Status(ctx) // without an agent, what was known
 		if s, ok := st.Session(k.session.Name); ok {

@@ -90,10 +90,7 @@ func (inv *invocation) askSession(ctx context.Context, question string, list []a
 		return "", api.Errorf(api.CodeUsage, "%s needs the name of a session: there are several", inv.Command.Name).
 			WithHint("available: %s", strings.Join(names, ", "))
 	}
-	width := 0
-	for _, name := range names {
-		width = max(width, term.TextWidth(name))
-	}
+	width := slices.Max(lists.Map(names, term.TextWidth))
 	rows := lists.Map(list, func(s api.Session) string {
 		return fmt.Sprintf("%s  %s on %s", term.Pad(s.Name, width), words.Session(s, time.Now()), s.Host)
 	})
@@ -213,10 +210,9 @@ func unknownSession(name string, st api.Status) error {
 
 // chooseJob has the user choose one of several jobs, by its number in the list or its id.
 func chooseJob(ctx context.Context, t *term.Terminal, jobs []api.Candidate) (string, error) {
-	rows := make([]string, len(jobs))
-	for i, j := range jobs {
-		rows[i] = fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
-	}
+	rows := lists.Map(jobs, func(j api.Candidate) string {
+		return fmt.Sprintf("%s %s %s %s", term.Pad(j.Job.ID, 12), term.Pad(api.Sanitize(j.Job.Name), 16), term.Pad(j.Job.Node, 10), strings.TrimSpace(j.App+" "+j.Serve))
+	})
 	i, err := chooseRow(ctx, t, "Connect to which job?", "a job id", rows, func(i int, typed string) bool {
 		return jobs[i].Job.ID == typed || jobs[i].Job.Ref() == typed
 	})

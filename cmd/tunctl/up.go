@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/lists"
 	"tunctl/internal/setup"
 	"tunctl/internal/show"
@@ -208,13 +209,8 @@ func (u *up) now(ctx context.Context, last api.Session) api.Session {
 		if err != nil || !ok {
 			return now
 		}
-		if now = s; !now.AwaitsSubmission() {
+		if now = s; !now.AwaitsSubmission() || ctxtime.Sleep(ctx, 50*time.Millisecond) != nil {
 			return now
-		}
-		select {
-		case <-ctx.Done():
-			return now
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -87,34 +87,17 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 // listenPair listens on a port of both loopback addresses: a browser may take either for a
 // name, and must not find another user's program there.
 func listenPair(ctx context.Context, port int) ([]net.Listener, error) {
-	const picks = 5
-	for try := 1; ; try++ {
-		v4, err := listen(ctx, "127.0.0.1", port)
-		if err != nil {
-			return nil, err
-		}
-		if !hasIPv6(ctx) {
-			return []net.Listener{v4}, nil
-		}
-		v6, err := listen(ctx, "::1", portOf(v4))
-		if err == nil {
-			return []net.Listener{v4, v6}, nil
-		}
+	v4, v6, err := freeport.Loopback(ctx, port)
+	switch {
+	case err != nil:
+		return nil, err
+	case v6 != nil:
+		return []net.Listener{v4, v6}, nil
+	case freeport.HasIPv6(ctx):
 		_ = freeport.Close(v4)
-		if port != 0 || try == picks {
-			return nil, err
-		}
+		return nil, fmt.Errorf("port %d of ::1 is in use", portOf(v4))
 	}
-}
-
-func listen(ctx context.Context, host string, port int) (net.Listener, error) {
-	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-}
-
-// hasIPv6 reports whether this computer has the other loopback address.
-func hasIPv6(ctx context.Context) bool {
-	l, err := listen(ctx, "::1", 0)
-	return err == nil && freeport.Close(l) == nil
+	return []net.Listener{v4}, nil
 }
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

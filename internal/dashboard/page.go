@@ -47,7 +47,7 @@ func (s *Server) newLink() string {
 
 // newPortLink is newLink for a browser that finds no names below localhost: at a free port.
 func (s *Server) newPortLink(ctx context.Context) (string, error) {
-	l, err := listen(ctx, "127.0.0.1", 0)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("listen for the browser: %w", err)
 	}

@@ -137,7 +137,7 @@ func (c *Cluster) start(o Options) error {
 		return err
 	}
 	if o.Demo {
-		if err := c.writeHome(); err != nil {
+		if err := writeHome(c.Home(), c.dialect); err != nil {
 			return err
 		}
 	}
@@ -177,10 +177,10 @@ const prompt = `PS1='student@$HOSTNAME:\w\$ '
 `
 
 // writeHome writes what the demo has in its home.
-func (c *Cluster) writeHome() error {
+func writeHome(dir, dialect string) error {
 	return errors.Join(
-		os.WriteFile(filepath.Join(c.Home(), "jupyter.sh"), []byte(JobScript(c.dialect)), 0o600),
-		os.WriteFile(filepath.Join(c.Home(), ".profile"), []byte(prompt), 0o600),
+		os.WriteFile(filepath.Join(dir, "jupyter.sh"), []byte(JobScript(dialect)), 0o600),
+		os.WriteFile(filepath.Join(dir, ".profile"), []byte(prompt), 0o600),
 	)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
 
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/peer"
 )
 
@@ -83,10 +84,8 @@ func open(ctx context.Context, pipe string) (windows.Handle, error) {
 		if !errors.Is(err, windows.ERROR_PIPE_BUSY) {
 			return h, err
 		}
-		select {
-		case <-time.After(busyPoll):
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		if err := ctxtime.Sleep(ctx, busyPoll); err != nil {
+			return 0, err
 		}
 	}
 }

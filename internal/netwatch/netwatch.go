@@ -37,8 +37,7 @@ type watcher struct {
 }
 
 func (w *watcher) watch(ctx context.Context, events <-chan struct{}, changed func(), log *slog.Logger) {
-	tick := time.NewTicker(wakeTick)
-	defer tick.Stop()
+	tick := time.Tick(wakeTick)
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
 	last, known := w.wallClock(), w.fingerprint()
@@ -46,7 +45,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan struct{}, changed fun
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 			now := w.wallClock()
 			slept := now.Sub(last) > wakeTick+wakeJump
 			last = now

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/term"
 	"tunctl/internal/words"
 )
@@ -178,10 +179,7 @@ func hostColour(h api.Host) string {
 
 // factsText lists names and values, but for those without a value.
 func factsText(l term.Layout, facts [][2]string) string {
-	width := 0
-	for _, f := range facts {
-		width = max(width, term.TextWidth(f[0]))
-	}
+	width := slices.Max(lists.Map(facts, func(f [2]string) int { return term.TextWidth(f[0]) }))
 	var out strings.Builder
 	for _, f := range facts {
 		if f[1] != "" {

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"charm.land/bubbles/v2/spinner"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/term"
 )
 
@@ -17,7 +19,7 @@ import (
 type Progress struct {
 	term     *term.Terminal
 	attaches bool // the job exists already
-	quit     chan struct{}
+	quit     context.CancelFunc
 	done     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -30,9 +32,10 @@ type Progress struct {
 
 // NewProgress begins to draw on the terminal. With attaches, the job exists already.
 func NewProgress(t *term.Terminal, attaches bool) *Progress {
-	s := &Progress{term: t, attaches: attaches, quit: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Progress{term: t, attaches: attaches, quit: cancel}
 	if t.Live {
-		s.done.Go(s.spin)
+		s.done.Go(func() { s.spin(ctx) })
 	}
 	return s
 }
@@ -83,21 +86,14 @@ func printsCause(x api.Session) bool {
 
 // Stop ends the drawing.
 func (s *Progress) Stop() {
-	close(s.quit)
+	s.quit()
 	s.done.Wait()
 	s.term.Draw("")
 }
 
-func (s *Progress) spin() {
+func (s *Progress) spin(ctx context.Context) {
 	frames := spinner.MiniDot.Frames
-	tick := time.NewTicker(spinner.MiniDot.FPS)
-	defer tick.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-s.quit:
-			return
-		case <-tick.C:
-		}
+	for i := 0; ctxtime.Sleep(ctx, spinner.MiniDot.FPS) == nil; i++ {
 		s.mu.Lock()
 		line := ""
 		if s.text != "" {

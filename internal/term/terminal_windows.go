@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"tunctl/internal/ctxtime"
 )
 
 // hideTyping turns a console's echo off; restore turns it on again.
@@ -33,15 +35,8 @@ func awaitInput(context.Context, *os.File) error { return errors.ErrUnsupported 
 // OnResize calls f whenever the terminal's size may have changed, until ctx ends. A
 // console reports its size only on request.
 func OnResize(ctx context.Context, f func()) {
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			f()
-		case <-ctx.Done():
-			return
-		}
+	for ctxtime.Sleep(ctx, 500*time.Millisecond) == nil {
+		f()
 	}
 }
 

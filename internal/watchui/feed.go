@@ -169,13 +169,7 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 		})
 	}
 	listening.Go(listen)
-	var ticks <-chan time.Time
-	if tick > 0 {
-		ticker := time.NewTicker(tick)
-		defer ticker.Stop()
-		ticks = ticker.C
-	}
-	seen := false
+	ticks, seen := time.Tick(tick), false // nil without a time
 	for {
 		select {
 		case <-events:

@@ -120,27 +120,19 @@ func listenPort(bind string, port int) (*localListener, error) {
 	if bind != "" && bind != "localhost" {
 		return listenBound(bind, port)
 	}
-	const picks = 5
-	for try := 1; ; try++ {
-		v4, err := listenOn("tcp4", "127.0.0.1", port)
-		if err != nil {
-			return nil, err
-		}
-		local := &localListener{listeners: []net.Listener{v4}, addr: addrPort(v4)}
-		v6, err := listenOn("tcp6", "::1", local.port())
-		if err == nil {
-			local.listeners = append(local.listeners, v6)
-			local.urlHost = "localhost:" + strconv.Itoa(local.port())
-			return local, nil
-		}
-		// By the name localhost a browser may reach another program's port on ::1,
-		// so the URL has the address.
-		local.urlHost = local.addr.String()
-		if port != 0 || try == picks || !hasIPv6Loopback() {
-			return local, nil
-		}
-		_ = v4.Close() // the system picked a port that is in use on ::1: pick again
+	v4, v6, err := freeport.Loopback(context.Background(), port)
+	if err != nil {
+		return nil, err
 	}
+	local := &localListener{listeners: []net.Listener{v4}, addr: addrPort(v4)}
+	// By the name localhost a browser may reach another program's port on ::1,
+	// so the URL has the address unless that is ours, too.
+	local.urlHost = local.addr.String()
+	if v6 != nil {
+		local.listeners = append(local.listeners, v6)
+		local.urlHost = "localhost:" + strconv.Itoa(local.port())
+	}
+	return local, nil
 }
 
 // listenBound listens on the address that the user chose.
@@ -148,7 +140,7 @@ func listenBound(bind string, port int) (*localListener, error) {
 	if bind == "*" {
 		bind = ""
 	}
-	l, err := listenOn("tcp", bind, port)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}
@@ -160,23 +152,9 @@ func listenBound(bind string, port int) (*localListener, error) {
 	return local, nil
 }
 
-func listenOn(network, host string, port int) (net.Listener, error) {
-	var lc net.ListenConfig
-	return lc.Listen(context.Background(), network, net.JoinHostPort(host, strconv.Itoa(port)))
-}
-
 func addrPort(l net.Listener) netip.AddrPort {
 	addr, _ := netip.ParseAddrPort(l.Addr().String()) // which is of TCP
 	return addr
-}
-
-func hasIPv6Loopback() bool {
-	l, err := listenOn("tcp6", "::1", 0)
-	if err != nil {
-		return false
-	}
-	_ = l.Close()
-	return true
 }
 
 // listenUnix listens on a unix socket that only its owner may use, or everybody if it is

@@ -17,7 +17,7 @@ import (
 // A new import needs a line here, which is the place to ask whether the arrow is right.
 var imports = map[string][]string{
 	// The program.
-	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/logfile", "internal/mcp", "internal/output", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
+	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/logfile", "internal/mcp", "internal/output", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/show", "internal/words"},
@@ -33,8 +33,8 @@ var imports = map[string][]string{
 	"internal/output":    {"internal/api", "internal/lists", "internal/words"},
 	"internal/transfer":  {"internal/ctxtime"},
 	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/lists", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
-	"internal/show":      {"internal/api", "internal/term", "internal/words"},
-	"internal/term":      {"internal/api", "internal/lists"},
+	"internal/show":      {"internal/api", "internal/ctxtime", "internal/lists", "internal/term", "internal/words"},
+	"internal/term":      {"internal/api", "internal/ctxtime", "internal/lists"},
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
@@ -105,7 +105,7 @@ var imports = map[string][]string{
 
 	// What agent, dashboard and client share.
 	"internal/localapi":    {"internal/api", "internal/home"},
-	"internal/localsocket": {"internal/home", "internal/peer"},
+	"internal/localsocket": {"internal/ctxtime", "internal/home", "internal/peer"},
 
 	// The practice cluster, and what tests, measures and releases the program.
 	"internal/dev/arrows":          {},
