@@ -7,14 +7,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"tunctl/internal/freeport"
 )
 
 // hold listens on a port until the test ends; 0 picks one.
 func hold(t *testing.T, host string, port int) int {
 	t.Helper()
-	l, err := listenOn("tcp", host, port)
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,7 @@ func TestTheLastPortIsUsedAgain(t *testing.T) {
 }
 
 func TestAWantedPortIsTakenBackWhenItIsFree(t *testing.T) {
-	l, err := listenOn("tcp4", "127.0.0.1", 0)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,7 @@ func TestAWantedPortIsTakenBackWhenItIsFree(t *testing.T) {
 }
 
 func TestBothLoopbackAddressesLeadToTheForward(t *testing.T) {
-	if !hasIPv6Loopback() {
+	if !freeport.HasIPv6(t.Context()) {
 		t.Skip("no ::1 here")
 	}
 	f := open(t, ListenOptions{})
@@ -124,7 +127,7 @@ func TestBothLoopbackAddressesLeadToTheForward(t *testing.T) {
 }
 
 func TestAStrangerOnTheOtherLoopbackAddressIsNotInTheURL(t *testing.T) {
-	if !hasIPv6Loopback() {
+	if !freeport.HasIPv6(t.Context()) {
 		t.Skip("no ::1 here")
 	}
 	port := hold(t, "::1", 0)

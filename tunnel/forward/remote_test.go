@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/freeport"
 )
 
 func runRemote(t *testing.T, o RemoteOptions) *Remote {
@@ -162,7 +163,7 @@ func TestARemoteForwardThatTheHostRefusesSaysSo(t *testing.T) {
 func TestLocalhostIsReachedOnEitherLoopbackAddress(t *testing.T) {
 	t.Parallel()
 	for _, loopback := range []string{"127.0.0.1", "::1"} {
-		if loopback == "::1" && !hasIPv6Loopback() {
+		if loopback == "::1" && !freeport.HasIPv6(t.Context()) {
 			continue
 		}
 		// Another program may listen on the same port of the other address.
