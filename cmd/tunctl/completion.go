@@ -87,7 +87,9 @@ func (src candidateSource) add(o *cmdline.Candidates, kind, typed string, at cmd
 	case "ENDPOINT":
 		src.endpoints(o, at.Args)
 	case "SITE":
-		src.sites(o)
+		for _, s := range readSites(src.paths) {
+			o.Add(s.Name, s.Title)
+		}
 	case "NAME=VALUE":
 		src.choices(o, at, typed)
 	case "SRC", "DST":
@@ -193,12 +195,6 @@ func (src candidateSource) options(name string) []api.Option {
 	return lists.Map(session.RunQuestions(site), func(q configs.Question) api.Option {
 		return api.Option{Name: q.Name, Ask: q.Ask, Choices: site.Listed(q)}
 	})
-}
-
-func (src candidateSource) sites(o *cmdline.Candidates) {
-	for _, s := range readSites(src.paths) {
-		o.Add(s.Name, s.Title)
-	}
 }
 
 // locations adds what `cp` copies from or to: local files, hosts, and once a host is typed

@@ -227,10 +227,7 @@ func (m *meter) line(c transfer.Counts, now time.Time) string {
 const barWidth = 20
 
 func progressBar(done, total int64) string {
-	filled := 0
-	if total > 0 {
-		filled = int(min(barWidth, done*barWidth/total))
-	}
+	filled := int(min(barWidth, done*barWidth/max(1, total)))
 	return "▕" + strings.Repeat("█", filled) + strings.Repeat(" ", barWidth-filled) + "▏"
 }
 

@@ -36,10 +36,7 @@ const (
 
 // args are the arguments of tunctl for the part.
 func (p Part) args() []string {
-	if p == Agent {
-		return []string{"agent", "run"}
-	}
-	return []string{"tray"}
+	return map[Part][]string{Agent: {"agent", "run"}, Tray: {"tray"}}[p]
 }
 
 // Entry is how one part is set to start.

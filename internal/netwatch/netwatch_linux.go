@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"tunctl/internal/latest"
 )
 
 // networkEvents sends after each netlink message about addresses and routes.
@@ -30,10 +32,7 @@ func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 			if _, err := f.Read(buf); err != nil {
 				return
 			}
-			select {
-			case events <- struct{}{}:
-			default:
-			}
+			latest.Signal(events)
 		}
 	}()
 	return events, func() {

@@ -36,13 +36,10 @@ func (o *output) WriteString(s string) (int, error) { return o.Write([]byte(s)) 
 // inLocale is a stream whose text has only characters that the locale has: with LC_ALL=C, a
 // terminal may show others as garbage.
 func inLocale(w io.Writer) io.Writer {
-	if !isASCIILocale() {
-		return w
-	}
-	if f, ok := w.(file); ok {
+	if f, ok := w.(file); ok && isASCIILocale() {
 		return asciiFile{f}
 	}
-	return asciiWriter{w}
+	return w
 }
 
 // isASCIILocale reports whether the environment names a locale without UTF-8. Without any,
@@ -58,30 +55,23 @@ type file interface {
 	Fd() uintptr
 }
 
+// asciiFile replaces the symbols of tunctl's texts. Other letters, as in names, stay as they
+// are.
 type asciiFile struct{ file }
 
-func (f asciiFile) Write(p []byte) (int, error) { return asciiWriter{f.file}.Write(p) }
-
-// Raw is the stream itself, for the output of another program.
-func Raw(w io.Writer) io.Writer {
-	switch w := w.(type) {
-	case asciiFile:
-		return Raw(w.file)
-	case asciiWriter:
-		return Raw(w.w)
-	}
-	return w
-}
-
-// asciiWriter replaces the symbols of tunctl's texts. Other letters, as in names, stay as they
-// are.
-type asciiWriter struct{ w io.Writer }
-
-func (a asciiWriter) Write(p []byte) (int, error) {
-	if _, err := toASCII.WriteString(a.w, string(p)); err != nil {
+func (f asciiFile) Write(p []byte) (int, error) {
+	if _, err := toASCII.WriteString(f.file, string(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// Raw is the stream itself, for the output of another program.
+func Raw(w io.Writer) io.Writer {
+	if f, ok := w.(asciiFile); ok {
+		return Raw(f.file)
+	}
+	return w
 }
 
 // toASCII keeps the width of the text: lines are wrapped before they are written.

@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/latest"
 	"tunctl/internal/term"
 )
 
@@ -161,10 +162,7 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 					v.Notice(*e.Notice)
 				}
 			case api.EventStatus, api.EventSession, api.EventSessionGone, api.EventHost:
-				select {
-				case events <- struct{}{}:
-				default: // one that is not read yet will do
-				}
+				latest.Signal(events)
 			}
 		})
 	}

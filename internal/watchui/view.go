@@ -62,10 +62,7 @@ func (m *model) bodyHeight() int { return max(1, m.height-2-len(m.foot())) }
 
 // fill cuts or fills lines to a number.
 func fill(lines []string, n int) []string {
-	for len(lines) < n {
-		lines = append(lines, "")
-	}
-	return lines[:n]
+	return append(lines, make([]string, max(0, n-len(lines)))...)[:n]
 }
 
 // tabs is the first line: the views, which row is chosen, and the time of what is shown.

@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"internal/setup":     {"configs", "internal/api", "internal/client", "internal/lists", "internal/show", "internal/suggest", "internal/term", "internal/words", "tunnel", "tunnel/sshconfig"},
 	"internal/show":      {"internal/api", "internal/ctxtime", "internal/lists", "internal/term", "internal/words"},
 	"internal/term":      {"internal/api", "internal/ctxtime", "internal/lists"},
-	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/lists", "internal/show", "internal/term", "internal/words"},
+	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
 	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/stream", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/home", "internal/localapi", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
@@ -93,7 +93,7 @@ var imports = map[string][]string{
 	"internal/words":      {"internal/api"},
 	"internal/peer":       {},
 	"internal/nowindow":   {},
-	"internal/netwatch":   {},
+	"internal/netwatch":   {"internal/latest"},
 	"internal/atomicfile": {},
 	"internal/suggest":    {},
 	"internal/lists":      {},
