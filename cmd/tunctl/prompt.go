@@ -27,14 +27,6 @@ type promptReader struct {
 	asking    sync.WaitGroup
 }
 
-// answersAt says who can answer prompts: the user at the terminal, if there is one.
-func answersAt(t *term.Terminal) api.Answers {
-	if t.Interactive {
-		return api.AnswersTerminal
-	}
-	return api.AnswersNone
-}
-
 // handle opens and withdraws questions. It reports whether the event is a prompt, which
 // nobody else needs.
 func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
@@ -66,7 +58,11 @@ func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 // watch puts the questions of hosts to the user until ctx or the agent ends. each gets the other events.
 func (q *promptReader) watch(ctx context.Context, waiter string, each func(api.Event)) error {
 	defer q.asking.Wait() // the end of the context closes them
-	return q.client.Watch(ctx, answersAt(q.term), waiter, func(e api.Event) {
+	answers := api.AnswersNone
+	if q.term.Interactive {
+		answers = api.AnswersTerminal
+	}
+	return q.client.Watch(ctx, answers, waiter, func(e api.Event) {
 		if !q.handle(ctx, e) {
 			each(e)
 		}

@@ -88,12 +88,13 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 // name, and must not find another user's program there.
 func listenPair(ctx context.Context, port int) ([]net.Listener, error) {
 	v4, v6, err := freeport.Loopback(ctx, port)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case v6 != nil:
+	}
+	if v6 != nil {
 		return []net.Listener{v4, v6}, nil
-	case freeport.HasIPv6(ctx):
+	}
+	if freeport.HasIPv6(ctx) {
 		_ = freeport.Close(v4)
 		return nil, fmt.Errorf("port %d of ::1 is in use", portOf(v4))
 	}
