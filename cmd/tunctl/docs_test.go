@@ -280,7 +280,7 @@ func TestDocsPictures(t *testing.T) {
 		if err != nil || !strings.Contains(recipe, " ./"+filepath.ToSlash(folder)) {
 			t.Errorf("`make screenshots` does not run %s, %v", path, err)
 		}
-		for _, m := range regexp.MustCompile(`"([\w-]+\.png)"`).FindAllSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`"([\w-]+\.(?:png|svg))"`).FindAllSubmatch(text, -1) {
 			made[string(m[1])] = true
 		}
 	}
