@@ -67,7 +67,7 @@ func takeOver(ctx context.Context, lock *flock.Flock) (bool, error) {
 	defer cancel()
 	locked, err := lock.TryLockContext(ctx, 5*startPoll)
 	if ctx.Err() != nil {
-		return false, nil //nolint:nilerr // another process serves
+		return false, nil // another process serves
 	}
 	return locked, err
 }
