@@ -148,6 +148,7 @@ func sitePage(s *Site) string {
 	row("files of tunctl", code(s.Private))
 	row("copies through", code(strings.TrimPrefix(s.Transfer, noTransfer)))
 	row("portal", s.Portal)
+	row("SSH keys are registered at", s.Keys)
 	row("quota", codes(s.Balance))
 	row("charged", s.Charge.Words())
 	if s.Query > 0 {

@@ -21,7 +21,7 @@ func keyCommand(t *term.Terminal) *cli.Command {
 			{
 				Name: "install", Usage: "make a key, and have the host accept it", ArgsUsage: "HOST",
 				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "no-passphrase", Usage: "without a keyring: the key itself is on the disk, which many centres forbid"},
+					&cli.BoolFlag{Name: "no-passphrase", Usage: "without a keyring; many centres forbid such keys"},
 				},
 				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", installKey)),
 			},
@@ -54,7 +54,7 @@ func (inv *invocation) agreesToPlainKey(ctx context.Context, why error) (bool, e
 	if !inv.Interactive {
 		return false, api.Errorf(api.CodeNeedsPerson, "no key was made").WithHint("`--no-passphrase` makes one without a keyring")
 	}
-	answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect by itself? [y/N] ", true)
+	answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect automatically? [y/N] ", true)
 	return err == nil && strings.HasPrefix(strings.ToLower(answer), "y"), err
 }
 
@@ -74,7 +74,7 @@ func (inv *invocation) offerKey(ctx context.Context, host string) error {
 			return err
 		}
 		plain = true
-	} else if answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect by itself? [Y/n] ", true); err != nil || !slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer)) {
+	} else if answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect automatically? [Y/n] ", true); err != nil || !slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer)) {
 		return err
 	}
 	if err := inv.installKey(ctx, host, plain); err != nil {
@@ -93,10 +93,10 @@ func (inv *invocation) installKey(ctx context.Context, host string, plain bool) 
 	}
 	inv.Say("%s %s accepts the key %s", inv.Paint(term.Green, "✓"), host, key.File)
 	if len(key.Besides) > 0 {
-		inv.Say("! besides the key it asks for more at each login (%s), so tunctl cannot reconnect by itself", strings.Join(key.Besides, ", "))
+		inv.Say("! besides the key it asks for more at each login (%s), so tunctl cannot reconnect automatically", strings.Join(key.Besides, ", "))
 		return nil
 	}
-	inv.Say("tunctl reconnects by itself from now on; `tunctl key remove %s` ends that", host)
+	inv.Say("tunctl reconnects automatically from now on; `tunctl key remove %s` ends that", host)
 	return nil
 }
 

@@ -25,8 +25,8 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "which", Usage: "open another `ENDPOINT` of the job, such as dask"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token, and open nothing"},
-			&cli.BoolFlag{Name: "client", Usage: "print an address for other programs, which stays the same in each job"},
-			&cli.BoolFlag{Name: "new", Usage: "with --client: replace the token in that address, so that the earlier one no longer works"},
+			&cli.BoolFlag{Name: "client", Usage: "print an address for VS Code and others that stays in each job"},
+			&cli.BoolFlag{Name: "new", Usage: "with --client: replace the token in that address"},
 		},
 		Action: invokeInterruptible(t, atMost(1, "one session", openSession)),
 	}
@@ -34,10 +34,10 @@ func openCommand(t *term.Terminal) *cli.Command {
 
 func openSession(ctx context.Context, inv *invocation) error {
 	which := inv.String("which")
-	switch {
-	case inv.Bool("client"):
+	if inv.Bool("client") {
 		return clientPage(ctx, inv)
-	case inv.Bool("new"):
+	}
+	if inv.Bool("new") {
 		return usagef("--new is for --client: the token of a job cannot be replaced")
 	}
 	tests := []func(api.Session) bool{hasPage, mayHavePage}

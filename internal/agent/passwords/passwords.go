@@ -1,5 +1,5 @@
-// Package passwords keeps the passwords of accounts, in memory and in the system keyring. It asks
-// nobody for one.
+// Package passwords keeps the passwords of accounts, in memory and in the system keyring, and makes
+// keys whose passphrases are there. It asks nobody for one.
 package passwords
 
 import (

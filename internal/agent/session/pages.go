@@ -120,17 +120,8 @@ func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, erro
 func (s *Session) ClientPage(renew bool) (page api.OpenResponse, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ep, local := s.facts.Endpoint, s.Saved().LocalToken
-	switch {
-	case !s.hasPageLocked():
-		err = api.Errorf(api.CodeUsage, "session %s has no page", s.Name)
-	case ep == nil || s.pages.forwards == nil || s.facts.Link != "":
-		err = api.Errorf(api.CodeNotReady, "session %q has no page with an address: its state is %s", s.Name, s.current.State).
-			WithHint("`tunctl up %s` starts it and waits for it", s.Name)
-	case ep.Scheme != "http" || ep.Token.IsZero() || ep.App == "novnc":
-		err = api.Errorf(api.CodeUsage, "the server of session %s takes no token by plain HTTP, which a local one could stand for", s.Name).
-			WithHint("`tunctl open %s --print` shows its address", s.Name)
-	}
+	err = s.takesLocalTokenLocked()
+	local := s.Saved().LocalToken
 	if err == nil && local == "" || renew && local != "" {
 		local = forward.NewLocalToken().Reveal()
 		if err := s.parts.Store.Begin(s.Name, func(r *state.Session) { r.LocalToken = local }); err != nil {
@@ -144,12 +135,26 @@ func (s *Session) ClientPage(renew bool) (page api.OpenResponse, err error) {
 	if err != nil {
 		return page, err
 	}
-	address := *ep
-	address.Token = api.NewSecret(local)
+	ep := *s.facts.Endpoint
+	ep.Token = api.NewSecret(local)
 	if ep.App == "jupyter" {
-		address.Path = probe.JupyterBase(ep.Path)
+		ep.Path = probe.JupyterBase(ep.Path)
 	}
-	return pageAt(address, s.pages.forwards.OfPage("").Local.URLHost()), nil
+	return pageAt(ep, s.pages.forwards.OfPage("").Local.URLHost()), nil
+}
+
+// takesLocalTokenLocked is why no local token can stand for that of the main page now.
+func (s *Session) takesLocalTokenLocked() error {
+	ep := s.facts.Endpoint
+	if ep == nil || s.pages.forwards == nil || s.facts.Link != "" || !s.hasPageLocked() {
+		return api.Errorf(api.CodeNotReady, "session %q has no page with an address: its state is %s", s.Name, s.current.State).
+			WithHint("`tunctl up %s` starts it and waits for it", s.Name)
+	}
+	if ep.Scheme != "http" || ep.Token.IsZero() || ep.App == "novnc" {
+		return api.Errorf(api.CodeUsage, "the server of session %s takes no token by plain HTTP, which a local one could stand for", s.Name).
+			WithHint("`tunctl open %s --print` shows its address", s.Name)
+	}
+	return nil
 }
 
 // findPage returns the address of the main page, or another page.

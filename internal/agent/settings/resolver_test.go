@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tunctl/configs"
+	"tunctl/internal/dev/must"
 	"tunctl/internal/home"
 	"tunctl/tunnel/sshconfig"
 )
@@ -132,5 +133,18 @@ func TestDetector(t *testing.T) {
 	d.Flush()
 	if f := d.Finding(); f.App != "mine" || f.Host != "cn01" || f.Port != 8080 {
 		t.Errorf("%+v", f)
+	}
+}
+
+func TestPresetOwnKey(t *testing.T) {
+	paths := home.Paths{State: t.TempDir()}
+	key := paths.Key("ann", "login.example.org", 22)
+	must.Do(t, errors.Join(os.MkdirAll(paths.Keys(), 0o700), os.WriteFile(key, nil, 0o600)))
+	for user, want := range map[string]string{"ann": key, "bob": ""} {
+		s := sshconfig.Settings{User: user, Hostname: "login.example.org", Port: 22}
+		preset(&s, configs.Host{}, configs.Site{}, paths)
+		if s.OwnKey != want || len(s.IdentityFiles) > 0 {
+			t.Errorf("%s has the key %q and %q", user, s.OwnKey, s.IdentityFiles)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (d *desk) logIn(answer string) string {
 	k := d.run("login", "lab-pass")
 	k.Expect("password:")
 	k.AnswerHidden(real.Password)
-	k.Expect("Make a key so that tunctl can reconnect by itself? [Y/n]")
+	k.Expect("Make a key so that tunctl can reconnect automatically? [Y/n]")
 	k.Answer(answer)
 	status, said := k.End()
 	if status != 0 {
@@ -85,13 +85,13 @@ func (d *desk) refused(args ...string) string {
 	return string(out)
 }
 
-// TestKey starts with a password, and comes back by itself: after a change of networks, in a new agent,
+// TestKey starts with a password, and comes back alone: after a change of networks, in a new agent,
 // until the line is removed.
 func TestKey(t *testing.T) {
 	d := keyDesk(t)
 	d.onLogin("sh", "-c", "printf '%s' \"$(cat "+authorizedKeys+")\" >/tmp/x && cat /tmp/x >"+authorizedKeys) // without a final newline
 	before := d.onLogin("cat", authorizedKeys)
-	if said := d.logIn(""); !strings.Contains(said, "tunctl reconnects by itself from now on") {
+	if said := d.logIn(""); !strings.Contains(said, "tunctl reconnects automatically from now on") {
 		t.Fatal(said)
 	}
 	file, _ := filepath.Glob(filepath.Join(d.home, "state", "keys", "*"))
