@@ -70,7 +70,7 @@ func setUp(ctx context.Context, inv *invocation) error {
 		if err := inv.login(ctx, host, api.KeepNot); err != nil {
 			return err
 		}
-		return inv.offerKey(ctx, host)
+		return offerKey(ctx, inv, host)
 	}
 	return setup.Run(ctx, inv.Terminal, o)
 }

@@ -40,16 +40,16 @@ func installKey(ctx context.Context, inv *invocation) error {
 	}
 	plain := inv.Bool("no-passphrase")
 	if err := checkKeyring(ctx); err != nil && !plain {
-		if yes, err := inv.agreesToPlainKey(ctx, err); !yes || err != nil {
+		if yes, err := agreesToPlainKey(ctx, inv, err); !yes || err != nil {
 			return err
 		}
 		plain = true
 	}
-	return inv.installKey(ctx, host, plain)
+	return putKey(ctx, inv, host, plain)
 }
 
 // agreesToPlainKey asks whether to make a key without a passphrase, since there is no keyring.
-func (inv *invocation) agreesToPlainKey(ctx context.Context, why error) (bool, error) {
+func agreesToPlainKey(ctx context.Context, inv *invocation, why error) (bool, error) {
 	inv.Say("There is no system keyring here (%v), so the key would be on this computer's disk without a passphrase: who reads your files can use it. Many centres forbid that.", why)
 	if !inv.Interactive {
 		return false, api.Errorf(api.CodeNeedsPerson, "no key was made").WithHint("`--no-passphrase` makes one without a keyring")
@@ -60,7 +60,7 @@ func (inv *invocation) agreesToPlainKey(ctx context.Context, why error) (bool, e
 
 // offerKey asks once, after a login that took a password and nothing else, whether to make a key. What
 // fails does not matter to the login.
-func (inv *invocation) offerKey(ctx context.Context, host string) error {
+func offerKey(ctx context.Context, inv *invocation, host string) error {
 	if !inv.Interactive || !inv.passwordOnly {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (inv *invocation) offerKey(ctx context.Context, host string) error {
 	}
 	plain := false
 	if why := checkKeyring(ctx); why != nil {
-		yes, err := inv.agreesToPlainKey(ctx, why)
+		yes, err := agreesToPlainKey(ctx, inv, why)
 		if !yes || err != nil {
 			return err
 		}
@@ -77,19 +77,19 @@ func (inv *invocation) offerKey(ctx context.Context, host string) error {
 	} else if answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect automatically? [Y/n] ", true); err != nil || !slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer)) {
 		return err
 	}
-	if err := inv.installKey(ctx, host, plain); err != nil {
+	if err := putKey(ctx, inv, host, plain); err != nil {
 		printError(inv.Terminal, err)
 	}
 	return nil
 }
 
-func (inv *invocation) installKey(ctx context.Context, host string, plain bool) error {
+func putKey(ctx context.Context, inv *invocation, host string, plain bool) error {
 	key, err := inv.client.InstallKey(ctx, host, plain)
 	if err != nil {
 		return err
 	}
 	if key.Portal != "" {
-		return inv.registerKey(ctx, host, key)
+		return registerKey(ctx, inv, host, key)
 	}
 	inv.Say("%s %s accepts the key %s", inv.Paint(term.Green, "✓"), host, key.File)
 	if len(key.Besides) > 0 {
@@ -101,7 +101,7 @@ func (inv *invocation) installKey(ctx context.Context, host string, plain bool) 
 }
 
 // registerKey takes the user to the page where a site's keys are registered.
-func (inv *invocation) registerKey(ctx context.Context, host string, key api.Key) error {
+func registerKey(ctx context.Context, inv *invocation, host string, key api.Key) error {
 	fmt.Fprintln(inv.Out, key.Line)
 	copied := ""
 	if desktop.Copy(ctx, key.Line) == nil {

@@ -29,7 +29,7 @@ var listenersScript string
 
 // offerListeners lists what listens inside a session's job, and offers to forward it.
 func offerListeners(ctx context.Context, inv *invocation, session string) error {
-	list, err := inv.listeners(ctx, session)
+	list, err := listeners(ctx, inv, session)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func offerListeners(ctx context.Context, inv *invocation, session string) error 
 }
 
 // listeners are the ports inside a session's job on which the user's programs listen.
-func (inv *invocation) listeners(ctx context.Context, session string) ([]listener, error) {
+func listeners(ctx context.Context, inv *invocation, session string) ([]listener, error) {
 	s, err := inv.sessionInside(ctx, session)
 	if err != nil {
 		return nil, err

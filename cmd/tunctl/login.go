@@ -48,7 +48,7 @@ func logIn(ctx context.Context, inv *invocation) error {
 	if keep != api.KeepNot { // which is in place of a key
 		return nil
 	}
-	return inv.offerKey(ctx, host)
+	return offerKey(ctx, inv, host)
 }
 
 func logoutCommand(t *term.Terminal) *cli.Command {

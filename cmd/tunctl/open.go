@@ -25,7 +25,7 @@ func openCommand(t *term.Terminal) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "which", Usage: "open another `ENDPOINT` of the job, such as dask"},
 			&cli.BoolFlag{Name: "print", Usage: "print the full address, with its token, and open nothing"},
-			&cli.BoolFlag{Name: "client", Usage: "print an address for VS Code and others that stays in each job"},
+			&cli.BoolFlag{Name: "client", Usage: "print an address for VS Code and others, which stays"},
 			&cli.BoolFlag{Name: "new", Usage: "with --client: replace the token in that address"},
 		},
 		Action: invokeInterruptible(t, atMost(1, "one session", openSession)),

@@ -58,7 +58,7 @@ func (a *server) handleClientPage(r *http.Request, req api.ClientPageRequest) (a
 	if err != nil {
 		return api.OpenResponse{}, err
 	}
-	return s.ClientPage(req.New)
+	return session.ClientPage(s, req.New)
 }
 
 // handleAttach brings up a session for a job that was started by hand, or returns the

@@ -117,10 +117,10 @@ func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, erro
 // ClientPage is the address of the main page for other programs, which stays although each job has
 // another token: it has the session's local token, which is made the first time and if renew is set.
 // A token can be replaced while the page is not there, too.
-func (s *Session) ClientPage(renew bool) (page api.OpenResponse, err error) {
+func ClientPage(s *Session, renew bool) (page api.OpenResponse, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.takesLocalTokenLocked()
+	err = takesLocalTokenLocked(s)
 	local := s.Saved().LocalToken
 	if err == nil && local == "" || renew && local != "" {
 		local = forward.NewLocalToken().Reveal()
@@ -144,7 +144,7 @@ func (s *Session) ClientPage(renew bool) (page api.OpenResponse, err error) {
 }
 
 // takesLocalTokenLocked is why no local token can stand for that of the main page now.
-func (s *Session) takesLocalTokenLocked() error {
+func takesLocalTokenLocked(s *Session) error {
 	ep := s.facts.Endpoint
 	if ep == nil || s.pages.forwards == nil || s.facts.Link != "" || !s.hasPageLocked() {
 		return api.Errorf(api.CodeNotReady, "session %q has no page with an address: its state is %s", s.Name, s.current.State).
