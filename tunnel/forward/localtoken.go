@@ -17,7 +17,7 @@ import (
 
 // localTokenPrefix begins each local token. Whatever begins with it in a request's head is one, or
 // should be.
-const localTokenPrefix = "tunctl-local-token-"
+const localTokenPrefix = "tunctl-local-token-" //nolint:gosec // a prefix, and no secret
 
 var (
 	localToken     = regexp.MustCompile(localTokenPrefix + `\w*`)

@@ -120,7 +120,7 @@ func TestLocalToken(t *testing.T) {
 		for _, b := range []byte(withQuery(goodLocal)) {
 			_, _ = c.Write([]byte{b})
 		}
-		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 200 {
+		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 200 { //nolint:bodyclose // of a connection that is closed
 			t.Errorf("%v, %v: %s", res, err, server.got())
 		}
 	})
@@ -140,12 +140,12 @@ func TestLocalTokenRevoked(t *testing.T) {
 	_ = c.SetDeadline(time.Now().Add(longest))
 	r := bufio.NewReader(c)
 	say(c, withHeader(goodLocal))
-	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 200 {
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 200 { //nolint:bodyclose // of a connection that is closed
 		t.Fatalf("%v, %v", res, err)
 	}
 	local.Store(oldLocal)
 	say(c, withHeader(goodLocal))
-	if res, err := http.ReadResponse(r, nil); err == nil {
+	if res, err := http.ReadResponse(r, nil); err == nil { //nolint:bodyclose // of a connection that is closed
 		t.Errorf("an open connection got %s for a token that was replaced", res.Status)
 	}
 	if codes, _ := requestBy(t, f, withHeader(oldLocal)); codes[0] != 200 {

@@ -38,14 +38,14 @@ func TestKeyScript(t *testing.T) {
 			t.Run(x.name, func(t *testing.T) {
 				home := t.TempDir()
 				file := filepath.Join(home, ".ssh", "authorized_keys")
-				real := file
+				at := file
 				if x.before != "" {
 					must.Do(t, os.Mkdir(filepath.Dir(file), 0o750))
 					if link {
-						real = filepath.Join(home, "keys")
-						must.Do(t, os.Symlink(real, file))
+						at = filepath.Join(home, "keys")
+						must.Do(t, os.Symlink(at, file))
 					}
-					must.Do(t, os.WriteFile(real, []byte(x.before), 0o640))
+					must.Do(t, os.WriteFile(at, []byte(x.before), 0o640))
 				}
 				for _, step := range []struct{ verb, want string }{{"install", x.with}, {"install", x.with}, {"remove", x.after}, {"remove", x.after}} {
 					out, err := runKeyScript(t, home, step.verb)
@@ -57,7 +57,7 @@ func TestKeyScript(t *testing.T) {
 				if x.before != "" {
 					mode = 0o640 // as it was
 				}
-				info, err := os.Lstat(real)
+				info, err := os.Lstat(at)
 				if err != nil || info.Mode() != mode {
 					t.Errorf("the file is %v, %v", info, err)
 				}
