@@ -120,7 +120,7 @@ func TestLocalToken(t *testing.T) {
 		for _, b := range []byte(withQuery(goodLocal)) {
 			_, _ = c.Write([]byte{b})
 		}
-		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 200 { //nolint:bodyclose // of a connection that is closed
+		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != http.StatusOK { //nolint:bodyclose // of a connection that is closed
 			t.Errorf("%v, %v: %s", res, err, server.got())
 		}
 	})
@@ -140,7 +140,7 @@ func TestLocalTokenRevoked(t *testing.T) {
 	_ = c.SetDeadline(time.Now().Add(longest))
 	r := bufio.NewReader(c)
 	say(c, withHeader(goodLocal))
-	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 200 { //nolint:bodyclose // of a connection that is closed
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != http.StatusOK { //nolint:bodyclose // of a connection that is closed
 		t.Fatalf("%v, %v", res, err)
 	}
 	local.Store(oldLocal)
