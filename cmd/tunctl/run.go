@@ -189,7 +189,7 @@ func (r *jobRun) readLog(outer context.Context, started func()) (ended string, e
 		again := min(max(r.read-shown, 0), int64(len(text)))
 		shown += int64(len(text))
 		r.read = max(r.read, shown)
-		_, _ = r.out.Write(text[again:]) // an error ends ctx
+		_ = r.out.write(text[again:]) // an error ends ctx
 		if r.out.ended {
 			stop()
 		}
@@ -251,9 +251,9 @@ type commandOutput struct {
 	ended  bool
 }
 
-func (o *commandOutput) Write(text []byte) (int, error) {
+func (o *commandOutput) write(text []byte) error {
 	if o.ended {
-		return len(text), nil // of the scheduler
+		return nil // of the scheduler
 	}
 	o.held = append(o.held, text...)
 	at := bytes.Index(o.held, o.end)
@@ -264,7 +264,7 @@ func (o *commandOutput) Write(text []byte) (int, error) {
 	}
 	_, err := o.to.Write(o.held[:at])
 	o.held = append([]byte{}, o.held[at:]...)
-	return len(text), err
+	return err
 }
 
 // flush passes on what is no such line after all.

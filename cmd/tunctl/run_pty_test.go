@@ -98,7 +98,7 @@ func TestRunOutput(t *testing.T) {
 			var out bytes.Buffer
 			o := &commandOutput{end: []byte(end), to: &out}
 			for log := tt.log; log != ""; log = log[min(size, len(log)):] {
-				_, _ = o.Write([]byte(log[:min(size, len(log))]))
+				_ = o.write([]byte(log[:min(size, len(log))]))
 			}
 			if !o.ended {
 				_ = o.flush()

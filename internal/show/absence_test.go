@@ -13,8 +13,7 @@ func TestAbsence(t *testing.T) {
 	job := &api.Job{ID: "9", State: api.JobRunning, Start: now.Add(-2 * time.Hour)}
 	runs := []api.Run{
 		{Session: "old", Why: "job 1 finished", Noted: since.Add(-time.Minute)},
-		{Session: "nb", Why: "job 7 ended after 120 minutes without use", Noted: now.Add(-5 * time.Hour), Idle: 7200,
-			Job: api.Job{ID: "7", Start: since.Add(-time.Hour), End: now.Add(-5 * time.Hour)}},
+		{Session: "nb", Why: "job 7 ended after 120 minutes without use", Noted: now.Add(-5 * time.Hour), Idle: 7200, Job: api.Job{ID: "7", Start: since.Add(-time.Hour), End: now.Add(-5 * time.Hour)}},
 	}
 	st := api.Status{Sessions: []api.Session{
 		{Name: "train", State: api.SessionReady, Job: job}, {Name: "vpn", State: api.SessionNeedsLogin}, {Name: "lab", State: api.SessionReady, Cells: api.Cells{Finished: 2}},

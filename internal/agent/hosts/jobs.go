@@ -117,6 +117,21 @@ func (h *Hosts) Inspect(ctx context.Context, host string, running []api.Job) []a
 	return list
 }
 
+// endLines is how much of the log of a job that is over is read for how it ended.
+const endLines = 5
+
+// LogEnd is the end of the log of a job that finished while nobody followed it; "" if it cannot be read.
+func (h *Hosts) LogEnd(ctx context.Context, host string, job api.Job) string {
+	if job.State != api.JobFinished || job.Log == "" {
+		return ""
+	}
+	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, endLines)
+	if err != nil {
+		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
+	}
+	return string(text)
+}
+
 // detectServer returns the server in the last lines of a job's log, if any.
 func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app, where string) {
 	if job.Log == "" {

@@ -75,6 +75,7 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 		case !found:
 			f.Drop(sub, facts.Gone(*sub.Job))
 		case job.State.Ended():
+			job = facts.WithLog(job, f.Hosts.LogEnd(ctx, f.owner.Config().Host, job))
 			f.Drop(sub, job)
 			if sub.Role == state.RoleJob {
 				last.Job = &job

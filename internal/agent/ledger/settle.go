@@ -57,7 +57,7 @@ func (l *Ledger) Settle(ctx context.Context, sub state.Submission) (err error) {
 		}
 		return nil
 	case job.State.Ended():
-		l.Drop(sub, job)
+		l.Drop(sub, facts.WithLog(job, l.Hosts.LogEnd(ctx, l.owner.Config().Host, job)))
 		return nil
 	}
 	if elsewhere { // the same cluster by another address
