@@ -69,6 +69,9 @@ type Job struct {
 	Script   string `json:"script,omitempty"`   // the path it was submitted from; contains the tag
 }
 
+// Unused reports whether the job is over since nobody used it (end_idle).
+func (j Job) Unused() bool { return strings.HasSuffix(j.Reason, "without use") }
+
 // HostJob is a job with its host.
 type HostJob struct {
 	Host string `json:"host"`

@@ -19,6 +19,9 @@ func History(runs []api.Run) *term.Table {
 		if r.Job.State == api.JobFinished && r.Job.Reason == api.ReasonGone { // how is not known
 			end.Text = "ended"
 		}
+		if r.Job.Unused() {
+			notes = append(notes, r.Why)
+		}
 		switch r.Job.State {
 		case api.JobFinished, api.JobTimeout, api.JobCancelled:
 		default:

@@ -95,10 +95,10 @@ func TestUnused(t *testing.T) {
 		t.Error("a line that says no end")
 	}
 	j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log+"tunctl: the job ended after 120 minutes without use (end_idle)\n")
-	if text := EndText(&j, time.Now()); !IsUnused(j) || text != "job 7 ended after 120 minutes without use" {
+	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended after 120 minutes without use" {
 		t.Errorf("%q", text)
 	}
-	if j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log); IsUnused(j) {
+	if j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log); j.Unused() {
 		t.Errorf("%+v", j)
 	}
 }

@@ -214,9 +214,6 @@ var (
 	idleLine = regexp.MustCompile(`(?m)^tunctl: end_idle: (?:not used; the job ends at (\S+)|the job is used again)$`)
 )
 
-// IsUnused reports whether a job that is over ended since nobody used it.
-func IsUnused(j api.Job) bool { return strings.HasSuffix(j.Reason, "without use") }
-
 // IdleEnd is when a job ends unless it is used, as a part of its log says it: zero if it is used again.
 func IdleEnd(log []byte) (end time.Time, said bool) {
 	all := idleLine.FindAllSubmatch(log, -1)
@@ -271,7 +268,7 @@ func EndText(j *api.Job, now time.Time) string {
 		what = "ended"
 	case what == "":
 		what = "is gone"
-	case IsUnused(*j):
+	case j.Unused():
 		what = "ended " + j.Reason
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {

@@ -236,7 +236,7 @@ func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
 	if served && ordinary {
 		excerpt = ""
 	}
-	if facts.IsUnused(job) {
+	if job.Unused() {
 		r.CancelNext(facts.EndText(&job, time.Now()))
 	}
 	if add {
