@@ -189,7 +189,7 @@ type agent struct {
 
 func newAgent(t *testing.T, s *server) *agent {
 	t.Helper()
-	a := &agent{t: t, to: s, home: t.TempDir()}
+	a := &agent{t: t, to: s, home: newHome(t)}
 	a.way = start(t, a.home)
 	var err error
 	if a.conn, err = step.Start(t.Context(), a.way, step.Options{Job: "7", Port: s.Listener.Addr().(*net.TCPAddr).Port, Resumable: true, Journals: a.home}); err != nil {
@@ -214,6 +214,17 @@ func (a *agent) successor() *agent {
 	}
 	a.t.Cleanup(func() { _ = next.conn.Close() })
 	return next
+}
+
+// newHome is a home folder in which the relay may write for a moment after its end.
+func newHome(t *testing.T) string {
+	t.Helper()
+	home, err := os.MkdirTemp("", "home") //nolint:usetesting // that fails where a file is written while it is removed
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { wait.Until(t, "nobody writes there", func() bool { return os.RemoveAll(home) == nil }) })
+	return home
 }
 
 func (a *agent) closePages() {

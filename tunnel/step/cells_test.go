@@ -16,7 +16,7 @@ func inRelay(t *testing.T, code string) {
 	check := exec.Command(testprogram.Need(t, "python3"), "-I", "-S", "-")
 	check.Dir = t.TempDir()
 	check.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + check.Dir, "TMPDIR=" + check.Dir}
-	classes, _, _ := strings.Cut(relay, "def main():")
+	classes, _, _ := strings.Cut(relay, "OPTIONS = ")
 	check.Stdin = strings.NewReader(classes + inRelayHelp + code)
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
@@ -68,7 +68,7 @@ def turn(until=None, times=1):
 
 def sent(k, of=DATA):
     """What the client was sent on a kernel's channel."""
-    data, found, at = b"".join(relay.way.unsent), b"", 0
+    data, found, at = bytes(relay.way.kept.tail), b"", 0
     while at < len(data):
         channel, kind, size = HEADER.unpack_from(data, at)
         at += HEADER.size + size
@@ -98,8 +98,7 @@ def miss(k, server, data):
 relay.away = lambda: False
 relay.way.sink = -1
 def acknowledge():
-    relay.way.unsent.clear()
-    relay.way.unsent_size = 0
+    relay.way.kept.drop(relay.way.kept.end)
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 `
@@ -155,7 +154,7 @@ k, server = page()
 k.request({"id": "c"})
 k.sink, sink = relay.died, k.sink  # it takes nothing
 k.queue.append(frame(b"z" * (1 << 20), mask=b"1234"))
-k.websocket.received(k.queue[0])
+k.websocket.received(bytes(k.queue.tail))
 k.hang_up()
 k.attach(2, dict(ABOUT, before="j", journal="j2"))
 k.sink = sink
@@ -236,7 +235,7 @@ os.set_blocking(relay.writer.sink, False)
 for i in range(150):
     feed(server, message("stream", text="x" * 40000), k)
 miss(other, another, message("stream", text="w" * 99999))
-assert k.spool.size() <= SPOOL_LIMIT + READ_SIZE and relay.writer.size < 2 << 20, (k.spool.size(), relay.writer.size)
+assert len(k.spool) <= SPOOL_LIMIT + READ_SIZE and relay.writer.size < 2 << 20, (len(k.spool), relay.writer.size)
 cell = k.cells["c"]
 feed(server, message("status", execution_state="idle"), k)
 turn(lambda: not k.cells)

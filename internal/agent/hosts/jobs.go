@@ -181,18 +181,20 @@ func (h *Hosts) Free(ctx context.Context, host string) (api.Free, error) {
 
 // Found are the values that a look or a fresh [Hosts.Free] found for choices.
 func (h *Hosts) Found(host string) map[string][]string {
-	found := h.store.Found(host)
-	free, fresh := h.Watcher(host).KnownFree()
-	if !fresh {
+	found, most := h.store.Found(host), 0
+	for _, w := range h.watchers.of(host) {
+		if free, fresh := w.KnownFree(); fresh {
+			most = max(most, free.Cluster.FreeGPUs)
+			for _, p := range free.Partitions {
+				most = max(most, p.FreeGPUs)
+			}
+		}
+	}
+	if most == 0 {
 		return found
 	}
-	found = maps.Clone(found)
-	if found == nil {
+	if found = maps.Clone(found); found == nil {
 		found = map[string][]string{}
-	}
-	most := free.Cluster.FreeGPUs
-	for _, p := range free.Partitions {
-		most = max(most, p.FreeGPUs)
 	}
 	for n := 1; n <= min(most, maxGPUChoice); n *= 2 {
 		found["gpus"] = append(found["gpus"], strconv.Itoa(n))

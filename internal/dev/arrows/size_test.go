@@ -129,8 +129,8 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63866
-	otherLines = 5866
+	allLines   = 63871
+	otherLines = 5865
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
@@ -147,9 +147,9 @@ var sizes = map[string]size{
 	"internal/action":          {1, 195},
 	"internal/agent":           {6, 1364},
 	"internal/agent/events":    {1, 274},
-	"internal/agent/facts":     {2, 598},
+	"internal/agent/facts":     {2, 597},
 	"internal/agent/forwards":  {4, 472},
-	"internal/agent/hosts":     {5, 956},
+	"internal/agent/hosts":     {5, 958},
 	"internal/agent/jobnode":   {1, 291},
 	"internal/agent/ledger":    {4, 1153},
 	"internal/agent/logs":      {2, 290},
@@ -162,7 +162,7 @@ var sizes = map[string]size{
 	"internal/agent/state":     {4, 835},
 	"internal/agent/stream":    {1, 174},
 	"internal/agent/submit":    {3, 570},
-	"internal/api":             {11, 1482},
+	"internal/api":             {11, 1483},
 	"internal/atomicfile":      {3, 89},
 	"internal/autostart":       {6, 648},
 	"internal/client":          {4, 620},
@@ -187,7 +187,7 @@ var sizes = map[string]size{
 	"internal/peer":            {7, 339},
 	"internal/posixsh":         {1, 39},
 	"internal/setup":           {8, 1657},
-	"internal/show":            {13, 1316},
+	"internal/show":            {13, 1319},
 	"internal/suggest":         {1, 91},
 	"internal/term":            {8, 686},
 	"internal/transfer":        {8, 1468},

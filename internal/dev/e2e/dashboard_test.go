@@ -442,6 +442,8 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	k.Expect("lab-pass")
 	k.AnswerHidden(real.Password)
 	v.shows("#cards .state", "Ready")
+	k.Expect("Make a key so that tunctl can reconnect automatically? [y/N]")
+	k.Answer("n")
 	k.WantEnd(0)
 	v.click("Log out of lab-pass")
 	v.shows("#cards .state", "Login needed")

@@ -47,7 +47,7 @@ class Kernel(Connection):
             Channel.send(self, CLOSE)
             del self.relay.channels[self.number]
         self.number, self.credit = number, WINDOW_SIZE
-        self.consumed = -sum(len(data) for data in self.queue)  # another connection sent that
+        self.consumed = -len(self.queue)  # another connection sent that
         self.page, self.eof_sent, self.got_eof = True, False, False
         self.opened()
         self.credit -= len(self.head)
@@ -135,7 +135,6 @@ class Kernel(Connection):
         if not self.upgraded():
             Connection.lost(self)
             return
-        self.queue.clear()
         self.close_server()
         self.done = True
         self.feed()

@@ -172,7 +172,7 @@ class Relay:
         cells = [cell for k in self.kernels if not k.page for cell in k.cells.values()]
         now = {"running": len(cells), "waiting": sum(cell.waits for cell in cells), "finished": len(self.outputs),
                "trouble": self.writer.trouble.strip()}
-        if now != self.told and self.way.sink >= 0 and self.way.unsent_size < OUT_LIMIT:
+        if now != self.told and self.way.sink >= 0 and self.way.unsent() < OUT_LIMIT:
             self.told = now
             self.send(0, KERNELS, json.dumps(now).encode())
 
