@@ -181,7 +181,7 @@ var faults = []fault{
 	{
 		name:    "the host key is another",
 		inflict: (*campaign).rotateHostKey,
-		state:   api.SessionFailed, cause: "the host key of … has changed: …", code: api.CodeHostKey, within: atOnce,
+		state:   api.SessionNeedsLogin, cause: "the host key of … has changed: …", code: api.CodeHostKey, within: atOnce,
 		repair: func(c *campaign) { c.lab.RestoreHostKey(c.alias) }, person: "ask the site, follow the hint, then `tunctl up`", again: atOnce,
 	},
 }
