@@ -60,6 +60,9 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 	var unlisted, missed state.Submission
 	last := rec.Current()
 	for _, sub := range byRole(rec.Submissions) {
+		if sub.Role == state.RoleNext && last.Job != nil && last.Job.Unused() {
+			continue // it is cancelled
+		}
 		job, found, err := jobs.Find(ctx, f.query(sub))
 		found = found && sub.Matches(job, account)
 		switch {
@@ -75,8 +78,7 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 		case !found:
 			f.Drop(sub, facts.Gone(*sub.Job))
 		case job.State.Ended():
-			job = facts.WithLog(job, f.Hosts.LogEnd(ctx, f.owner.Config().Host, job))
-			f.Drop(sub, job)
+			job = f.dropEnded(ctx, sub, job)
 			if sub.Role == state.RoleJob {
 				last.Job = &job
 			}

@@ -57,7 +57,7 @@ func (l *Ledger) Settle(ctx context.Context, sub state.Submission) (err error) {
 		}
 		return nil
 	case job.State.Ended():
-		l.Drop(sub, facts.WithLog(job, l.Hosts.LogEnd(ctx, l.owner.Config().Host, job)))
+		l.dropEnded(ctx, sub, job)
 		return nil
 	}
 	if elsewhere { // the same cluster by another address
@@ -68,6 +68,17 @@ func (l *Ledger) Settle(ctx context.Context, sub state.Submission) (err error) {
 	}
 	l.Show(sub, job)
 	return nil
+}
+
+// dropEnded forgets the job of a submission, which ended while nobody followed it. What was to follow a
+// job that nobody used is cancelled.
+func (l *Ledger) dropEnded(ctx context.Context, sub state.Submission, job api.Job) api.Job {
+	job = facts.WithLog(job, l.Hosts.LogEnd(ctx, sub.Host, job))
+	if sub.Role == state.RoleJob && job.Unused() {
+		l.CancelNext(facts.EndText(&job, time.Now()))
+	}
+	l.Drop(sub, job)
+	return job
 }
 
 // Show records the job of a submission as it is now, and tells the user of one that has
