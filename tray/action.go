@@ -103,6 +103,10 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 		return c.down(name, verb == verbCancel)
 	case verbExtend:
 		return on(name, c.extend)
+	case verbKeep:
+		if s, found := c.view.Status.Session(name); found && !s.IdleEnd.IsZero() {
+			return on(name, c.keep)
+		}
 	case verbAskEnd:
 		if s, found := c.view.Status.Session(name); found && s.MayHaveLiveJob(time.Now()) {
 			c.announce(endQuestion(s))
@@ -162,6 +166,15 @@ func (c *controller) extend(ctx context.Context, session string) error {
 	text, err := action.Extend(ctx, c.Agent, session, extendBy)
 	if err == nil {
 		c.announce(notification{icon: iconReady, title: headline("", session, " was extended"), body: text})
+	}
+	return err
+}
+
+// keep has a job that nobody uses not end by itself.
+func (c *controller) keep(ctx context.Context, session string) error {
+	text, err := action.Use(ctx, c.Agent, session)
+	if err == nil {
+		c.announce(notification{icon: iconReady, title: headline("", session, " is kept"), body: text})
 	}
 	return err
 }

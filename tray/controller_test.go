@@ -126,6 +126,10 @@ func (s *script) Extend(_ context.Context, name string, by time.Duration) (api.J
 	return api.Job{ID: "1001", End: noon.Add(by)}, s.note("extend", name, by.String())
 }
 
+func (s *script) Use(_ context.Context, name string) (api.Job, error) {
+	return api.Job{ID: "1001"}, s.note("use", name)
+}
+
 func (s *script) Answer(_ context.Context, id string, a api.Answer) error {
 	if a.Cancelled {
 		return s.note("answer", id, "cancelled")

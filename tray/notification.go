@@ -143,7 +143,7 @@ func (n notification) holds(st api.Status) bool {
 	case kindLink:
 		return found && !s.State.Settled()
 	case kindIdle:
-		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended() && (s.Idle || !n.idle)
+		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended() && (s.Idle || !n.idle) && (n.limit.IsZero() || s.IdleEnd.Equal(n.limit))
 	}
 	return true
 }
@@ -274,7 +274,10 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 			told.verbs, told.instead = []string{verbExtend}, "Extend it from the tray menu, if the site allows that."
 		}
 	case n.Kind == api.NoticeIdle && found && s.Job != nil:
-		told.title, told.icon, told.idle, told.job = headline("", s.Name, " is idle"), iconCharged, s.Idle, s.Job.ID
+		told.icon, told.idle, told.job, told.limit = iconCharged, s.Idle, s.Job.ID, s.IdleEnd
+		if s.IdleEnd.IsZero() {
+			told.title = headline("", s.Name, " is idle")
+		}
 		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
 		told.icon = iconTrouble

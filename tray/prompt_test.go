@@ -255,6 +255,24 @@ func TestNotice(t *testing.T) {
 		s.status(reached(nil, used))
 		s.withdrawn(t, "idle:jupyter")
 	}))
+	t.Run("of a job that ends without use keeps it", play(func(t *testing.T, s *stage) {
+		unused := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(5*time.Hour) }))
+		unused.IdleEnd = time.Now().Add(time.Hour)
+		s.status(reached(nil, unused))
+		s.notice(api.Notice{Kind: api.NoticeIdle, Session: "jupyter", Text: "jupyter ends at 13:00 if unused: notebooks that are not saved are lost"})
+		n := s.told(t)
+		if n.Tag != "idle:jupyter" || n.Title != "jupyter ends at 13:00 if unused" || len(n.Actions) != 2 || n.Actions[0].Label != "Keep" {
+			t.Fatalf("told %+v", n)
+		}
+		s.press(n, 0)
+		s.did(t, "use jupyter")
+		if n := s.told(t); n.Title != "jupyter is kept" || n.Body != "Job 1001 counts as used now: the time of end_idle begins anew." {
+			t.Errorf("after it, %+v", n)
+		}
+		unused.IdleEnd = time.Time{}
+		s.status(reached(nil, unused))
+		s.withdrawn(t, "idle:jupyter")
+	}))
 	t.Run("of an idle job asks before it ends that", play(func(t *testing.T, s *stage) {
 		running := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
 		s.status(reached(nil, running))

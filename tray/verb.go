@@ -19,7 +19,7 @@ const (
 	verbCancel     = "cancel"
 	verbAnswer     = "answer" // raise the dialog that waits
 	verbExtend     = "extend"
-	verbKeep       = "keep"    // leave an idle job as it is, from a notification
+	verbKeep       = "keep"    // leave an idle job as it is, also if it would end by itself, from a notification
 	verbAskEnd     = "ask-end" // ask whether an idle job is to be ended, from a notification
 	verbEnd        = "end"     // end that job, from that question
 	verbTrouble    = "trouble" // show what went wrong with a session
@@ -52,7 +52,7 @@ var verbs = map[string]verbTexts{
 	verbReconnect:  {"reconnect to", "", ""},
 	verbDown:       {"disconnect", "", ""},
 	verbCancel:     {"end the job of", "", ""},
-	verbKeep:       {"", "Keep", ""},
+	verbKeep:       {"keep", "Keep", "extend --idle"},
 	verbAskEnd:     {"", "End the job…", ""},
 	verbEnd:        {"end the job of", "End the job", ""},
 	verbExtend:     {"extend", "Extend by 1 h", "extend"},

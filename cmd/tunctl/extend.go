@@ -20,6 +20,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 		Name:      "extend",
 		Usage:     "ask the scheduler for more time for a session's running job",
 		ArgsUsage: "[SESSION] [TIME]",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "idle", Usage: "begin the time of end_idle anew, as if the job were used now"}},
 		Action:    invokeInterruptible(t, atMost(2, "a session and a time", extend)),
 	}
 }
@@ -33,6 +34,13 @@ func extend(ctx context.Context, inv *invocation) error {
 		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", api.Session.RunsJob, api.Session.HasLiveJob); err != nil {
 			return err
 		}
+	}
+	if inv.Bool("idle") {
+		text, err := action.Use(ctx, inv.client, name)
+		if err == nil {
+			inv.Say("%s %s", inv.Paint(term.Green, "✓"), text)
+		}
+		return err
 	}
 	by, err := extension(ctx, inv, name, typed)
 	if err != nil {
@@ -56,12 +64,17 @@ func extend(ctx context.Context, inv *invocation) error {
 func extendArguments(inv *invocation) (name, typed string, err error) {
 	words := inv.Args().Slice()
 	switch {
+	case inv.Bool("idle") && (len(words) == 2 || len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0):
+		return "", "", usagef("extend --idle takes no time: end_idle of the session says it")
 	case len(words) == 2:
 		return words[0], words[1], nil
 	case len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0:
 		return "", words[0], nil
 	case len(words) == 1:
 		name = words[0]
+	}
+	if inv.Bool("idle") {
+		return name, "", nil
 	}
 	if !inv.Interactive {
 		return "", "", usagef("extend needs how much longer the job may run, as in `tunctl extend jupyter 1h`")

@@ -174,14 +174,18 @@ func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	return specs, nil
 }
 
-// handleExtend gives a session's job more time.
+// handleExtend gives a session's job more time, of its limit or without use.
 func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.JobResponse, error) {
-	if req.Seconds <= 0 {
+	if req.Seconds <= 0 && !req.Idle {
 		return api.JobResponse{}, api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
 	s, err := a.Sessions.Find(req.Session)
 	if err != nil {
 		return api.JobResponse{}, err
+	}
+	if req.Idle {
+		job, err := s.Use(ctx)
+		return api.JobResponse{Job: job}, err
 	}
 	job, err := s.Extend(ctx, time.Duration(req.Seconds)*time.Second)
 	return api.JobResponse{Job: job}, err

@@ -219,6 +219,8 @@ type LoginRequest struct {
 type ExtendRequest struct {
 	Session string `json:"session"`
 	Seconds int64  `json:"seconds"` // how much longer it may run
+	// Idle has the job count as used now, for end_idle, in place of asking the scheduler.
+	Idle bool `json:"idle,omitempty"`
 }
 
 // RefreshRequest asks to query the schedulers of connected hosts now.

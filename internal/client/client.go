@@ -419,6 +419,12 @@ func (c *Client) Extend(ctx context.Context, session string, by time.Duration) (
 	return r.Job, err
 }
 
+// Use has a session's job count as used now, for end_idle.
+func (c *Client) Use(ctx context.Context, session string) (api.Job, error) {
+	r, err := callRemote(ctx, c, api.CallExtend, api.ExtendRequest{Session: session, Idle: true})
+	return r.Job, err
+}
+
 // Refresh queries the schedulers of connected hosts now, and returns the status after
 // that. With a session, it queries only its host.
 func (c *Client) Refresh(ctx context.Context, session string) (api.Status, error) {

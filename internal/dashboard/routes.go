@@ -42,6 +42,7 @@ func (s *Server) routes() http.Handler {
 	act(mux, "sessions/{name}/start", s.start)
 	act(mux, "sessions/{name}/preview", s.preview)
 	act(mux, "sessions/{name}/extend", s.extend)
+	act(mux, "sessions/{name}/keep", s.keep)
 	act(mux, "sessions/{name}/disconnect", s.down(false))
 	act(mux, "sessions/{name}/end", s.down(true))
 	act(mux, "hosts/{name}/login", s.login)
@@ -109,6 +110,10 @@ func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
 		return "", api.Errorf(api.CodeUsage, "the extension must be greater than zero")
 	}
 	return action.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
+}
+
+func (s *Server) keep(r *http.Request, _ actRequest) (string, error) {
+	return action.Use(r.Context(), s.Client, r.PathValue("name"))
 }
 
 // down disconnects a session and, with cancel, ends its job.

@@ -100,6 +100,15 @@ func (n *Run) Machine(ctx context.Context, which string) (gateway.Machine, error
 	return n.Node(ctx, name)
 }
 
+// Inside returns the node of the job's server. Commands there run through a relay, also if that is the host itself.
+func (n *Run) Inside(ctx context.Context) (gateway.Machine, error) {
+	name, err := n.find("")
+	if err != nil {
+		return nil, err
+	}
+	return n.Node(ctx, name)
+}
+
 // SameAsHost reports whether a node is the host that we are logged in to.
 func (n *Run) SameAsHost(node string) bool {
 	return node != "" && api.SameNode(node, n.Host.Status().LoginNode)

@@ -220,7 +220,7 @@ func (p *Prober) Prove(ctx context.Context, t *Target, since time.Time) Result {
 			if err != nil {
 				return err
 			}
-			return runInside(ctx, machine, "true")
+			return RunInside(ctx, machine, "true")
 		}}
 		if err := p.probeRoute(ctx, inside); err != nil {
 			return Result{Target: t, Doing: fmt.Sprintf("no command runs inside job %s on %s yet: %v", t.Job, t.Node, err)}

@@ -337,8 +337,8 @@ func DialError(err error) error {
 	return err
 }
 
-// runInside runs a command on a node inside a job, which must succeed.
-func runInside(ctx context.Context, m gateway.Machine, command string) error {
+// RunInside runs a command on a node inside a job, which must succeed.
+func RunInside(ctx context.Context, m gateway.Machine, command string) error {
 	ch, requests, err := m.OpenChannel(ctx, "session", nil)
 	if err != nil {
 		return err
@@ -368,7 +368,7 @@ func onceOwned(ctx context.Context, m gateway.Machine, dialer forward.Dialer, ep
 		return DialError(err) // usually nothing listens there, and a command costs more
 	}
 	_ = conn.Close()
-	if err := runInside(ctx, m, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
+	if err := RunInside(ctx, m, fmt.Sprintf(listensAsUser, ep.Port)); err != nil {
 		return fmt.Errorf("%w: %w", errNotYours, err)
 	}
 	return Once(ctx, dialer, ep)

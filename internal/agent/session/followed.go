@@ -196,6 +196,32 @@ func (s *Session) Extend(ctx context.Context, by time.Duration) (api.Job, error)
 	return job, err
 }
 
+// useTimeout bounds how long a relay may take to start for Session.Use.
+const useTimeout = time.Minute
+
+// inUse succeeds once a mark of use is on the node, which the relay makes for a command that it runs.
+const inUse = `exec sh -c 'for i in 1 2 3 4 5; do grep -q "@tunctl-inside-$(id -u)-" /proc/net/unix && exit; sleep 1; done; exit 1'`
+
+// Use has the session's job count as used now, so that end_idle does not end it soon.
+func (s *Session) Use(ctx context.Context) (api.Job, error) {
+	nodes, err := s.RunningNodes()
+	if err != nil {
+		return api.Job{}, err
+	}
+	job := nodes.Job()
+	ctx, cancel := context.WithTimeout(ctx, useTimeout)
+	defer cancel()
+	node, err := nodes.Inside(ctx)
+	if err == nil {
+		err = probe.RunInside(ctx, node, inUse)
+	}
+	if err != nil {
+		return job, api.Errorf(api.CodeFailed, "could not mark job %s as used: %v", job.ID, err).Because(err).
+			WithHint("run a cell, or save your work and end the job")
+	}
+	return job, nil
+}
+
 // update passes a job that was queried apart from the watch to the session, and waits
 // until it is shown.
 func (s *Session) update(ctx context.Context, job api.Job) {

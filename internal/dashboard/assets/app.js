@@ -123,7 +123,7 @@ function holds({ kind, session, host, limit }) {
   const s = model.sessions.get(session), over = !s?.job || jobEnded(s.job);
   if (kind === "needs-login") return model.hosts.get(host)?.state === "up"; // it will be needed
   if (kind === "time-limit") return !over && s.job.end === limit;
-  return kind === "idle" ? !over && s.idle : !session || !!s;
+  return kind === "idle" ? !over && (s.idle || s.idleEnd) : !session || !!s;
 }
 
 function need(n) {

@@ -257,12 +257,13 @@ function makeButtons(name) {
   const copy = simple("Copy address", "Copy address of", "copy");
   const choose = make("Start with…", "Start with other choices:", (b) => startWith(b, session()));
   const extend = make("Extend…", "Extend", (b) => extendJob(b, session()));
+  const keep = simple("Keep", "Keep the job of", "keep");
   const dismiss = simple("Dismiss", "Dismiss the failure of", "disconnect");
   const disconnect = simple("Disconnect", "Disconnect", "disconnect");
   const end = make("End the job…", "End the job of", (b) => endJobs(b, session(), sessionPath(name, "end")));
   end.className = "danger";
   const more = moreMenu(`More for ${name}`, pages, copy, choose, extend, disconnect, end), menu = end.parentNode;
-  const root = el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, open, login, start, log, dismiss, more);
+  const root = el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, open, login, start, keep, log, dismiss, more);
   return {
     root,
     update(s, now) {
@@ -285,6 +286,7 @@ function makeButtons(name) {
       show(copy, page);
       show(choose, settled && !reconnects);
       show(extend, alive && s.job.state === "running" && !!s.job.end);
+      show(keep, alive && !!s.idleEnd);
       show(disconnect, !settled);
       show(end, charged(s, now));
       show(more, page || !reconnects || !!s.endpoints?.length);

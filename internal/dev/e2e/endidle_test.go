@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 )
 
@@ -56,6 +57,10 @@ func TestEndIdleOnRealSlurm(t *testing.T) {
 		t.Errorf("the cell printed %q", said)
 	}
 	runs("a cell")
+	l.until("the end is announced", func(s api.Session) bool { return !s.IdleEnd.IsZero() })
+	l.run("extend", "jupyter", "--idle")
+	l.until("the job is used again", func(s api.Session) bool { return s.IdleEnd.IsZero() })
+	runs("extend --idle")
 	l.run("ssh", "jupyter", "sleep 55")
 	runs("a command inside")
 
