@@ -102,10 +102,10 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 	case verbDown, verbCancel:
 		return c.down(name, verb == verbCancel)
 	case verbExtend:
-		return on(name, c.extend)
+		return on(api.ExtendRequest{Session: name, Seconds: int64(extendBy.Seconds())}, c.extend)
 	case verbKeep:
 		if s, found := c.view.Status.Session(name); found && !s.IdleEnd.IsZero() {
-			return on(name, c.keep)
+			return on(api.ExtendRequest{Session: name, Idle: true}, c.extend)
 		}
 	case verbAskEnd:
 		if s, found := c.view.Status.Session(name); found && s.MayHaveLiveJob(time.Now()) {
@@ -162,19 +162,10 @@ func (c *controller) openPage(ctx context.Context, p action.Page) error {
 }
 
 // extend requests more time, and shows the new end.
-func (c *controller) extend(ctx context.Context, session string) error {
-	text, err := action.Extend(ctx, c.Agent, session, extendBy)
+func (c *controller) extend(ctx context.Context, req api.ExtendRequest) error {
+	text, err := action.Extend(ctx, c.Agent, req)
 	if err == nil {
-		c.announce(notification{icon: iconReady, title: headline("", session, " was extended"), body: text})
-	}
-	return err
-}
-
-// keep has a job that nobody uses not end by itself.
-func (c *controller) keep(ctx context.Context, session string) error {
-	text, err := action.Use(ctx, c.Agent, session)
-	if err == nil {
-		c.announce(notification{icon: iconReady, title: headline("", session, " is kept"), body: text})
+		c.announce(notification{icon: iconReady, title: headline("", req.Session, " was extended"), body: text})
 	}
 	return err
 }

@@ -122,12 +122,12 @@ func (s *script) EndpointPage(_ context.Context, session, name string) (api.Open
 	return page, s.note("endpoint", session, name)
 }
 
-func (s *script) Extend(_ context.Context, name string, by time.Duration) (api.Job, error) {
-	return api.Job{ID: "1001", End: noon.Add(by)}, s.note("extend", name, by.String())
-}
-
-func (s *script) Use(_ context.Context, name string) (api.Job, error) {
-	return api.Job{ID: "1001"}, s.note("use", name)
+func (s *script) Extend(_ context.Context, req api.ExtendRequest) (api.Job, error) {
+	by := time.Duration(req.Seconds) * time.Second
+	if req.Idle {
+		return api.Job{ID: "1001", End: noon}, s.note("keep", req.Session)
+	}
+	return api.Job{ID: "1001", End: noon.Add(by)}, s.note("extend", req.Session, by.String())
 }
 
 func (s *script) Answer(_ context.Context, id string, a api.Answer) error {

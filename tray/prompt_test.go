@@ -265,8 +265,8 @@ func TestNotice(t *testing.T) {
 			t.Fatalf("told %+v", n)
 		}
 		s.press(n, 0)
-		s.did(t, "use jupyter")
-		if n := s.told(t); n.Title != "jupyter is kept" || n.Body != "Job 1001 counts as used now: the time of end_idle begins anew." {
+		s.did(t, "keep jupyter")
+		if n := s.told(t); n.Title != "jupyter was extended" || n.Body != "Job 1001 counts as used now, for end_idle." {
 			t.Errorf("after it, %+v", n)
 		}
 		unused.IdleEnd = time.Time{}

@@ -20,7 +20,7 @@ func extendCommand(t *term.Terminal) *cli.Command {
 		Name:      "extend",
 		Usage:     "ask the scheduler for more time for a session's running job",
 		ArgsUsage: "[SESSION] [TIME]",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "idle", Usage: "begin the time of end_idle anew, as if the job were used now"}},
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "idle", Usage: "have the job count as used now, for end_idle"}},
 		Action:    invokeInterruptible(t, atMost(2, "a session and a time", extend)),
 	}
 }
@@ -30,13 +30,16 @@ func extend(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if inv.Bool("idle") && typed != "" {
+		return usagef("extend --idle takes no time: end_idle of the session is that")
+	}
 	if name == "" {
 		if name, err = inv.fittingSession(ctx, "Extend the job of which session?", "no session has a running job", api.Session.RunsJob, api.Session.HasLiveJob); err != nil {
 			return err
 		}
 	}
 	if inv.Bool("idle") {
-		text, err := action.Use(ctx, inv.client, name)
+		text, err := action.Extend(ctx, inv.client, api.ExtendRequest{Session: name, Idle: true})
 		if err == nil {
 			inv.Say("%s %s", inv.Paint(term.Green, "✓"), text)
 		}
@@ -47,7 +50,7 @@ func extend(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	inv.Draw("asking the scheduler…")
-	job, err := inv.client.Extend(ctx, name, by)
+	job, err := inv.client.Extend(ctx, api.ExtendRequest{Session: name, Seconds: int64(by.Seconds())})
 	inv.Draw("")
 	if err != nil {
 		return err
@@ -64,8 +67,6 @@ func extend(ctx context.Context, inv *invocation) error {
 func extendArguments(inv *invocation) (name, typed string, err error) {
 	words := inv.Args().Slice()
 	switch {
-	case inv.Bool("idle") && (len(words) == 2 || len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0):
-		return "", "", usagef("extend --idle takes no time: end_idle of the session says it")
 	case len(words) == 2:
 		return words[0], words[1], nil
 	case len(words) == 1 && strings.IndexAny(words[0], "0123456789-") == 0:
@@ -73,10 +74,7 @@ func extendArguments(inv *invocation) (name, typed string, err error) {
 	case len(words) == 1:
 		name = words[0]
 	}
-	if inv.Bool("idle") {
-		return name, "", nil
-	}
-	if !inv.Interactive {
+	if !inv.Interactive && !inv.Bool("idle") {
 		return "", "", usagef("extend needs how much longer the job may run, as in `tunctl extend jupyter 1h`")
 	}
 	return name, "", nil

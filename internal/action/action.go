@@ -24,8 +24,7 @@ import (
 type Agent interface {
 	Page(ctx context.Context, session string) (api.OpenResponse, error)
 	EndpointPage(ctx context.Context, session, endpoint string) (api.OpenResponse, error)
-	Extend(ctx context.Context, session string, by time.Duration) (api.Job, error)
-	Use(ctx context.Context, session string) (api.Job, error)
+	Extend(ctx context.Context, req api.ExtendRequest) (api.Job, error)
 }
 
 // Page is a page of a session: its main one, or another endpoint of its job.
@@ -217,25 +216,18 @@ func MayBeCharged(s api.Session) bool {
 }
 
 // Extend asks for more time for the job of a session.
-func Extend(ctx context.Context, a Agent, session string, by time.Duration) (string, error) {
-	job, err := a.Extend(ctx, session, by)
+func Extend(ctx context.Context, a Agent, req api.ExtendRequest) (string, error) {
+	job, err := a.Extend(ctx, req)
 	switch {
 	case err != nil:
 		return "", err
+	case req.Idle:
+		return "Job " + job.ID + " counts as used now, for end_idle.", nil
 	case job.End.IsZero():
 		return "Job " + job.ID + " was extended.", nil
 	}
 	now := time.Now()
 	return "Job " + job.ID + " runs until " + api.ClockText(job.End, now) + ", " + api.DurationText(job.End.Sub(now)) + " from now.", nil
-}
-
-// Use has the job of a session count as used now, so that end_idle does not end it soon.
-func Use(ctx context.Context, a Agent, session string) (string, error) {
-	job, err := a.Use(ctx, session)
-	if err != nil {
-		return "", err
-	}
-	return "Job " + job.ID + " counts as used now: the time of end_idle begins anew.", nil
 }
 
 // A span of time is 90m, 1h30m, 2d or 1d12h or, as for sbatch, H:MM:SS, D-HH, D-HH:MM or

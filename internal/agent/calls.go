@@ -183,11 +183,7 @@ func (a *server) handleExtend(ctx context.Context, req api.ExtendRequest) (api.J
 	if err != nil {
 		return api.JobResponse{}, err
 	}
-	if req.Idle {
-		job, err := s.Use(ctx)
-		return api.JobResponse{Job: job}, err
-	}
-	job, err := s.Extend(ctx, time.Duration(req.Seconds)*time.Second)
+	job, err := s.Extend(ctx, req)
 	return api.JobResponse{Job: job}, err
 }
 

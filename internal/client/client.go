@@ -414,14 +414,8 @@ func (c *Client) Cancel(ctx context.Context, host, id string) (api.Job, error) {
 }
 
 // Extend requests more time for a session's job.
-func (c *Client) Extend(ctx context.Context, session string, by time.Duration) (api.Job, error) {
-	r, err := callRemote(ctx, c, api.CallExtend, api.ExtendRequest{Session: session, Seconds: int64(by / time.Second)})
-	return r.Job, err
-}
-
-// Use has a session's job count as used now, for end_idle.
-func (c *Client) Use(ctx context.Context, session string) (api.Job, error) {
-	r, err := callRemote(ctx, c, api.CallExtend, api.ExtendRequest{Session: session, Idle: true})
+func (c *Client) Extend(ctx context.Context, req api.ExtendRequest) (api.Job, error) {
+	r, err := callRemote(ctx, c, api.CallExtend, req)
 	return r.Job, err
 }
 

@@ -144,6 +144,31 @@ func TestPageNotices(t *testing.T) {
 	must.Do(t, page.Until(t.Context(), `!document.querySelector("#needs .notice")`))
 }
 
+func TestPageKeep(t *testing.T) {
+	st := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{{
+		Name: "nb", Host: "mycluster", State: api.SessionReady, Job: &api.Job{ID: "206", State: api.JobRunning}, IdleEnd: time.Now().Add(time.Hour), Forwards: []api.Forward{},
+	}}}
+	asked := make(chan api.ExtendRequest, 1)
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	routes.HandleFunc("POST /v1/extend", func(w http.ResponseWriter, r *http.Request) {
+		var req api.ExtendRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			t.Error(err)
+		}
+		asked <- req
+		_ = json.NewEncoder(w).Encode(api.JobResponse{Job: *st.Sessions[0].Job})
+	})
+	page := pageOf(t, routes)
+	const keep = `document.querySelector("[aria-label='Keep the job of nb']")`
+	must.Do(t, page.Until(t.Context(), keep+"?.checkVisibility()"))
+	must.Do(t, page.Evaluate(t.Context(), keep+".click()", nil))
+	if got := <-asked; got != (api.ExtendRequest{Session: "nb", Idle: true}) {
+		t.Errorf("it asks for %+v", got)
+	}
+	must.Do(t, page.Until(t.Context(), `document.body.textContent.includes("Job 206 counts as used now")`))
+}
+
 func TestPageOtherJobs(t *testing.T) {
 	running := func(id string) api.Job {
 		return api.Job{ID: id, State: api.JobRunning, End: time.Now().Add(time.Hour)}

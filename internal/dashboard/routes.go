@@ -42,7 +42,6 @@ func (s *Server) routes() http.Handler {
 	act(mux, "sessions/{name}/start", s.start)
 	act(mux, "sessions/{name}/preview", s.preview)
 	act(mux, "sessions/{name}/extend", s.extend)
-	act(mux, "sessions/{name}/keep", s.keep)
 	act(mux, "sessions/{name}/disconnect", s.down(false))
 	act(mux, "sessions/{name}/end", s.down(true))
 	act(mux, "hosts/{name}/login", s.login)
@@ -60,6 +59,7 @@ type actRequest struct {
 	Job      string      `json:"job,omitempty"`      // of a start: one of the session's candidates
 	Adopt    bool        `json:"adopt,omitempty"`    // of a start: submit nothing
 	Seconds  int64       `json:"seconds,omitempty"`  // of an extension
+	Idle     bool        `json:"idle,omitempty"`     // in place of that: the job counts as used now
 }
 
 // actResponse says in words what an action has done, where the page does not see it.
@@ -106,14 +106,7 @@ func (s *Server) preview(r *http.Request, req actRequest) (text string, err erro
 }
 
 func (s *Server) extend(r *http.Request, req actRequest) (string, error) {
-	if req.Seconds <= 0 {
-		return "", api.Errorf(api.CodeUsage, "the extension must be greater than zero")
-	}
-	return action.Extend(r.Context(), s.Client, r.PathValue("name"), time.Duration(req.Seconds)*time.Second)
-}
-
-func (s *Server) keep(r *http.Request, _ actRequest) (string, error) {
-	return action.Use(r.Context(), s.Client, r.PathValue("name"))
+	return action.Extend(r.Context(), s.Client, api.ExtendRequest{Session: r.PathValue("name"), Seconds: req.Seconds, Idle: req.Idle})
 }
 
 // down disconnects a session and, with cancel, ends its job.

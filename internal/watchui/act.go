@@ -62,7 +62,7 @@ func (f *feed) do(ctx context.Context, t task) (result, error) {
 	case extendVerb:
 		var by time.Duration
 		if by, err = action.ParseSpan(t.typed); err == nil {
-			text, err = action.Extend(ctx, f.client, t.session, by)
+			text, err = action.Extend(ctx, f.client, api.ExtendRequest{Session: t.session, Seconds: int64(by.Seconds())})
 		}
 	case cancelVerb:
 		text, err = f.cancel(ctx, t)

@@ -184,42 +184,44 @@ func (s *Session) notRunningLocked() *api.Error {
 	return s.facts.NotRunning(s.current, s.cfg, start, s.nodes.Load() != nil, time.Now())
 }
 
-// Extend gives the session's job more time.
-func (s *Session) Extend(ctx context.Context, by time.Duration) (api.Job, error) {
+// Extend gives the session's job more time, of its limit or without use.
+func (s *Session) Extend(ctx context.Context, req api.ExtendRequest) (api.Job, error) {
 	if !s.HasJob() {
 		return api.Job{}, OnlyForwards(s.Name)
 	}
-	job, err := s.Jobs.Extend(ctx, by)
+	if req.Idle {
+		nodes, err := s.RunningNodes()
+		if err != nil {
+			return api.Job{}, err
+		}
+		return nodes.Job(), use(ctx, nodes)
+	}
+	job, err := s.Jobs.Extend(ctx, time.Duration(req.Seconds)*time.Second)
 	if err == nil {
 		s.update(ctx, job)
 	}
 	return job, err
 }
 
-// useTimeout bounds how long a relay may take to start for Session.Use.
+// useTimeout bounds how long a relay may take to start, and to make its mark.
 const useTimeout = time.Minute
 
 // inUse succeeds once a mark of use is on the node, which the relay makes for a command that it runs.
 const inUse = `exec sh -c 'for i in 1 2 3 4 5; do grep -q "@tunctl-inside-$(id -u)-" /proc/net/unix && exit; sleep 1; done; exit 1'`
 
-// Use has the session's job count as used now, so that end_idle does not end it soon.
-func (s *Session) Use(ctx context.Context) (api.Job, error) {
-	nodes, err := s.RunningNodes()
-	if err != nil {
-		return api.Job{}, err
-	}
-	job := nodes.Job()
+// use has a job count as used now, so that end_idle does not end it soon.
+func use(ctx context.Context, nodes *jobnode.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, useTimeout)
 	defer cancel()
 	node, err := nodes.Inside(ctx)
 	if err == nil {
 		err = probe.RunInside(ctx, node, inUse)
 	}
-	if err != nil {
-		return job, api.Errorf(api.CodeFailed, "could not mark job %s as used: %v", job.ID, err).Because(err).
-			WithHint("run a cell, or save your work and end the job")
+	if err == nil {
+		return nil
 	}
-	return job, nil
+	return api.Errorf(api.CodeFailed, "could not mark job %s as used: %v", nodes.ID(), err).Because(err).
+		WithHint("run a cell, or save your work: the job ends if it is not used")
 }
 
 // update passes a job that was queried apart from the watch to the session, and waits

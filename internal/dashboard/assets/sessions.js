@@ -257,7 +257,7 @@ function makeButtons(name) {
   const copy = simple("Copy address", "Copy address of", "copy");
   const choose = make("Start with…", "Start with other choices:", (b) => startWith(b, session()));
   const extend = make("Extend…", "Extend", (b) => extendJob(b, session()));
-  const keep = simple("Keep", "Keep the job of", "keep");
+  const keep = make("Keep", "Keep the job of", (b) => act(b, `keep the job of ${name}`, sessionPath(name, "extend"), { idle: true }));
   const dismiss = simple("Dismiss", "Dismiss the failure of", "disconnect");
   const disconnect = simple("Disconnect", "Disconnect", "disconnect");
   const end = make("End the job…", "End the job of", (b) => endJobs(b, session(), sessionPath(name, "end")));
