@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 )
 
 const runConfig = `
@@ -53,7 +54,7 @@ func TestRunThroughCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.lab.Cut("reset")
-	l.until("not connected", func(api.Session) bool {
+	wait.Until(t, "the connection is lost", func() bool {
 		st, err := l.client.Status(t.Context())
 		return err == nil && !slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.State == api.HostUp })
 	})
