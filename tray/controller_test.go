@@ -313,6 +313,7 @@ func TestController(t *testing.T) {
 			"down:jupyter":       {"down jupyter"},
 			"cancel:jupyter":     {"cancel jupyter"},
 			"extend:jupyter":     {"extend jupyter 1h0m0s"},
+			"keep:jupyter":       nil, // nothing ends it
 			"login:narval":       {"login narval"},
 			"logout:narval":      {"logout narval"},
 			"start-agent":        {"start"},

@@ -294,6 +294,7 @@ func allSessionItems(v view) []menuItem {
 		children = append(children, startWithItems(s, !up && !s.MayHaveLiveJob(v.Now))...)
 		children = append(children,
 			entry(verbExtend, s.Name, verbs[verbExtend].button, s.Job != nil && s.Job.State == api.JobRunning && !s.Job.End.IsZero() && s.Next == nil && up),
+			entry(verbKeep, s.Name, "Keep the unused job", !s.IdleEnd.IsZero() && up),
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up || isOver(s)),
 			cancelItem(s, v.Now),
 		)

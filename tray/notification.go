@@ -275,10 +275,10 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 		}
 	case n.Kind == api.NoticeIdle && found && s.Job != nil:
 		told.icon, told.idle, told.job, told.limit = iconCharged, s.Idle, s.Job.ID, s.IdleEnd
+		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "Keep it from the tray menu."
 		if s.IdleEnd.IsZero() {
-			told.title = headline("", s.Name, " is idle")
+			told.title, told.instead = headline("", s.Name, " is idle"), "End the job from the tray menu."
 		}
-		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "End the job from the tray menu."
 	case told.name == "": // of the config
 		told.icon = iconTrouble
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
