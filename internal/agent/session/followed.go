@@ -220,8 +220,8 @@ func use(ctx context.Context, nodes *jobnode.Run) error {
 	if err == nil {
 		return nil
 	}
-	return api.Errorf(api.CodeFailed, "could not mark job %s as used: %v", nodes.ID(), err).Because(err).
-		WithHint("run a cell, or save your work: the job ends if it is not used")
+	return api.Errorf(api.CodeFailed, "could not mark job %s as used on its node: %v", nodes.ID(), err).Because(err).
+		WithHint("end_idle may see no program of tunctl there: run a cell, or save your work")
 }
 
 // update passes a job that was queried apart from the watch to the session, and waits
