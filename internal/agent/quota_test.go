@@ -40,6 +40,8 @@ func TestHistory(t *testing.T) {
 		if got := asked[api.HistoryResponse](t, a, "/v1/history"); got.Runs == nil || got.Weeks == nil {
 			t.Errorf("without runs: %+v", got)
 		}
+		a.Hosts.Start(t.Context(), &a.Work)
+		t.Cleanup(a.Work.Wait)
 		start := time.Now().Add(-2 * time.Hour)
 		s, err := a.Sessions.Find("jupyter")
 		must(t, err)
