@@ -48,7 +48,9 @@ type Session struct {
 	AllowHosts []string // names that browsers may use besides this computer's own
 }
 
-func newSession(name string) Session { return Session{Name: name, Reach: api.ReachAuto, Open: true, Output: true} }
+func newSession(name string) Session {
+	return Session{Name: name, Reach: api.ReachAuto, Open: true, Output: true}
+}
 
 func (s *Session) fields() []field {
 	return []field{
@@ -67,7 +69,7 @@ func (s *Session) fields() []field {
 		{"keep", `true`, boolean(&s.Keep)},
 		{"open", `true`, boolean(&s.Open)},
 		{"output", `false`, boolean(&s.Output)},
-		{"idle", `"30m"`, period(&s.Idle, 5*time.Minute)}, // a shorter time is not worth a notification
+		{"idle", `"30m"`, period(&s.Idle, 5*time.Minute)},        // a shorter time is not worth a notification
 		{"end_idle", `"2h"`, period(&s.EndIdle, 10*time.Minute)}, // a shorter time would end what waits for a coffee
 		{"forward", `["5432:db.int:5432"]`, s.readForward},
 		{"shared", `true`, boolean(&s.Shared)},

@@ -249,7 +249,8 @@ func endJobs(a *server) http.HandlerFunc {
 		a.Hosts.UseEnv(req.Env)
 		out, ctx := localapi.NewLines(w), context.WithoutCancel(r.Context())
 		for i, job := range req.Jobs {
-			progress, err := api.EndJobsProgress{Done: i + 1}, error(nil)
+			progress := api.EndJobsProgress{Done: i + 1}
+			var err error
 			if job.Session != "" {
 				_, err = a.handleDown(ctx, api.DownRequest{Session: job.Session, Cancel: true})
 			} else {

@@ -166,11 +166,12 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	if len(o.Names) == 0 {
 		return nil, fmt.Errorf("%q is not the name of a node", name)
 	}
-	if n.SameAsHost(name) {
+	switch {
+	case n.SameAsHost(name):
 		o.OnHost, o.NoResume = true, true
-	} else if n.Jobs.HasSteps(ctx) {
+	case n.Jobs.HasSteps(ctx):
 		o.Job, o.Cluster = stepID(job), job.Cluster
-	} else {
+	default:
 		o.QsubJob = strings.Replace(job.ID, "[]", "["+job.Task+"]", 1) // an array's task has an id of its own
 	}
 	if ctx.Err() != nil { // the options may be incomplete
@@ -178,10 +179,10 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.run.Err() != nil:
+	if n.run.Err() != nil {
 		return nil, errRunOver
-	case n.open[name] == nil: // else another caller was faster
+	}
+	if n.open[name] == nil { // else another caller was faster
 		n.open[name] = n.Open(o)
 		n.open[name].SetServer(n.port)
 	}

@@ -129,8 +129,8 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 63871
-	otherLines = 5865
+	allLines   = 63934
+	otherLines = 5871
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
@@ -142,33 +142,33 @@ var largeTypes = map[string]size{
 
 // sizes are how large each package is.
 var sizes = map[string]size{
-	"cmd/tunctl":               {54, 6895},
-	"configs":                  {19, 3391},
-	"internal/action":          {1, 195},
-	"internal/agent":           {6, 1364},
+	"cmd/tunctl":               {54, 6906},
+	"configs":                  {19, 3393},
+	"internal/action":          {1, 197},
+	"internal/agent":           {6, 1365},
 	"internal/agent/events":    {1, 274},
 	"internal/agent/facts":     {2, 597},
 	"internal/agent/forwards":  {4, 472},
 	"internal/agent/hosts":     {5, 958},
-	"internal/agent/jobnode":   {1, 291},
-	"internal/agent/ledger":    {4, 1153},
+	"internal/agent/jobnode":   {1, 299},
+	"internal/agent/ledger":    {4, 1163},
 	"internal/agent/logs":      {2, 290},
 	"internal/agent/passwords": {2, 188},
 	"internal/agent/probe":     {3, 937},
 	"internal/agent/run":       {3, 578},
-	"internal/agent/session":   {9, 2219},
+	"internal/agent/session":   {9, 2241},
 	"internal/agent/settings":  {1, 171},
 	"internal/agent/socket":    {1, 161},
 	"internal/agent/state":     {4, 835},
 	"internal/agent/stream":    {1, 174},
 	"internal/agent/submit":    {3, 570},
-	"internal/api":             {11, 1483},
+	"internal/api":             {11, 1484},
 	"internal/atomicfile":      {3, 89},
 	"internal/autostart":       {6, 648},
 	"internal/client":          {4, 620},
 	"internal/cmdline":         {3, 529},
 	"internal/ctxtime":         {2, 50},
-	"internal/dashboard":       {7, 794},
+	"internal/dashboard":       {7, 792},
 	"internal/desktop":         {8, 852},
 	"internal/doctor":          {5, 512},
 	"internal/editor":          {1, 179},
@@ -203,7 +203,7 @@ var sizes = map[string]size{
 	"jobwatch/remote":          {2, 243},
 	"jobwatch/sched":           {6, 886},
 	"jobwatch/slurm":           {6, 1311},
-	"tray":                     {17, 1936},
+	"tray":                     {17, 1944},
 	"tunnel":                   {16, 4704},
 	"tunnel/channels":          {1, 179},
 	"tunnel/failure":           {2, 181},

@@ -120,7 +120,7 @@ func openPages(t *testing.T, withPlain bool, lasts time.Duration) *gonePages {
 	l := furnish(t, real.Start(t), notebookConfig)
 	prepareNotebooks(l)
 	g := &gonePages{cutter: &cutter{laptop: l}}
-	t.Cleanup(g.cutter.close)
+	t.Cleanup(g.close)
 	g.inHome("rm -rf .tunctl/output ours.* plain.* go") // the lab may have been another test's
 	g.run("up", "--no-open")
 	g.base, g.token = g.page()
