@@ -75,7 +75,6 @@ second run (below); ` + "`make campaign`" + ` measures them again. No line came 
 | 20 MB are printed, another address after 2m | 257, 0.7 s | 312, 2.0 s | 446, 1.9 s |
 | two tabs, another address after 20s | 0, 1.6 s; 0, 1.7 s | 0, 1.2 s; 0, 1.2 s | 550, none came in time; 550, none came in time |
 | two tabs, another address after 2m | 0, 0.6 s; 0, 0.6 s | 0, 1.8 s; 0, 1.8 s | 533, 2.0 s; 533, 2.0 s |
-| the page is loaded again during 20s, another address | 374, none came in time | 388, none came in time | 556, none came in time |
 
 In JupyterLab's own page, in Chromium, all lines of a cell were shown after the laptop had got another address: a test does that on every run.
 In the first run, on a machine with forty times as many busy programs as processors, six of these outages cost JupyterLab its WebSocket
@@ -85,16 +84,37 @@ load, as the table has it, they cost none. Why the first run lost them is not kn
 With Jupyter Server 1.23, the outages of 20 s and 2 min were measured, too: tunctl lost 309 lines of the 20 MB and 473 of the page that was
 loaded again, and none else.
 
+### The page is gone, or the agent
+
+Here a cell of 600 lines ran in JupyterLab's page (4.0.11) in Chromium, and after line 101 the page ended, or what is below it. A tab that
+was closed was opened again after the end of the cell; ` + "`ssh -L`" + ` was ended and started again with the agent. What is in neither the
+page nor ` + "`tunctl output`" + ` is missing; what is in ` + "`tunctl output`" + ` was also in the notebook that it saves.
+
+| What happened | in the page | in ` + "`tunctl output`" + ` | missing | missing with ` + "`ssh -L`" + ` |
+|---|---|---|---|---|
+| the tab is closed, and opened after the end | 0 | 600 | 0 | 600 |
+| the tab is loaded again | 0 | 600 | 0 | 600 |
+| the browser is killed | 0 | 600 | 0 | 600 |
+| the agent is restarted | 600 | – | 0 | 1 |
+| the agent is killed, and ` + "`up`" + ` comes 2 s later | 600 | – | 0 | 0 |
+| the agent is killed, and ` + "`up`" + ` comes 30 s later | 600 | – | 0 | 0 |
+| another version of tunctl replaces the agent | 600 | – | 0 | 1 |
+| the laptop is off for 10m, and has another address then | 101 | 600 | 0 | 600 |
+| the tab is closed, and the job ends by its time limit after 161 lines | – | 161 | 0 | 160 |
+
+A page that reconnects, as JupyterLab does when the agent is back, gets every line itself. One that is closed or loaded again is a new page
+to Jupyter, which shows what the old one had saved; the cell's whole output is in ` + "`tunctl output`" + `.
+
 What is lost, and why:
 
-- **Up to 2 MB of output, for up to 12 hours: nothing.** WebSockets stay open on this computer. The process inside the job holds what the
-  server sends, 2 MB for each, and answers the server's pings meanwhile: Jupyter closes a WebSocket whose pings nobody answers for 90 s.
+- **Up to 256 MB of output in a job, for up to 12 hours: nothing.** WebSockets stay open on this computer. The process inside the job reads
+  what the server sends into files without a name in the job's TMPDIR, and answers the server's pings meanwhile: Jupyter closes a WebSocket
+  whose pings nobody answers for 90 s.
   The browser's are answered on this computer: Firefox closes a WebSocket whose ping nobody answers for 10 s after a change of networks
   (tried with Firefox 153: a direct connection was closed, the one through tunctl stayed open).
-- **More than 2 MB, in more than 90 s:** the pings are behind what nobody reads, so Jupyter closes the WebSocket, drops what it could
-  not send, and keeps what comes later for the page; of two tabs on one kernel, for one.
-- **A page that is loaded again meanwhile:** Jupyter keeps nothing for a new page until it connects. The notebook's file has what was
-  saved; the kernel keeps running.
+- **More than 256 MB:** nothing more is read, so Jupyter closes the WebSocket after 90 s, drops what it could not send, and keeps what comes
+  later for the page; of two tabs on one kernel, for one. ` + "`tunctl output`" + ` has up to 64 MB of a session.
+- **A page that is closed or loaded again:** nothing, see above. With ` + "`output = false`" + ` what its cells print from then on is lost.
 - **Without a process inside the job** (no Python 3.6 or newer on the node, no way into the job, a host that allows one session at a time)
   and for pages with TLS, WebSockets end with the connection, as those of ` + "`ssh -L`" + ` do; ` + "`tunctl status`" + ` says so and why. A WebSocket that is opened
   while that process reconnects waits up to 20 s for it; one that went directly all the same stays there until its page is loaded
