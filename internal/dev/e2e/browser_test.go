@@ -129,7 +129,7 @@ func showNotebook(t *testing.T, base *url.URL, token, name string) *tab {
 	t.Helper()
 	b, page := openTab(t), pageOfNotebooks()
 	b.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true})
-	address := base.JoinPath(strings.ReplaceAll(page.path, "NAME", name), name+".ipynb").String() + "?token=" + token
+	address := base.JoinPath(strings.ReplaceAll(page.path, "NAME", strings.ReplaceAll(name, ".", "-")), name+".ipynb").String() + "?token=" + token
 	const connected = "the notebook's kernel is connected"
 	if page == classicPage {
 		b.untilLoaded(address, connected, page.connected)
