@@ -13,6 +13,7 @@ import (
 	"tunctl/internal/dev/wait"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // timeout bounds every wait; none is meant to take it.
@@ -49,6 +50,10 @@ func StartSized(t testing.TB, cmd *exec.Cmd, columns, rows int) *Program {
 	p := &Program{t: t, pty: f, cmd: cmd, ended: make(chan struct{}), more: make(chan struct{}, 1), columns: columns, rows: rows}
 	go p.read()
 	t.Cleanup(func() {
+		// A shell's program in the foreground would keep the terminal open.
+		if group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP); err == nil && group > 1 {
+			_ = unix.Kill(-group, unix.SIGKILL)
+		}
 		_ = cmd.Process.Kill()
 		<-p.ended
 		_ = f.Close()
