@@ -78,7 +78,7 @@ func TestInit(t *testing.T) {
 	k.Expect("added to")
 	k.Expect("Next: tunctl up jupyter")
 	k.WantEnd(0)
-	s.wantConfig("[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", hours = 0.5, cpus = 4, memory = "16G", gpus = 0 }`)
+	s.wantConfig("[host.ours]\nssh  = \"practice\"\nsite = \"ours\"\n", `with   = { account = "def-ann", partition = "practice", hours = 0.5, cpus = 4, memory = "16G", gpus = 0 }`)
 }
 
 func TestInitWritesOnlyWhatWorks(t *testing.T) {
