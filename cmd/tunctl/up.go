@@ -241,9 +241,9 @@ func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc)
 // follow watches events from before the request, so that no question of a host is missed, and
 // returns when the session is ready or settled.
 func (u *up) follow(ctx context.Context) (api.Session, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	events, gone := u.watch(ctx)
-	defer func() { cancel(); <-gone }()
+	q := &promptReader{term: u.Terminal, client: u.client}
+	events, stop := q.events(ctx, u.waiter)
+	defer stop()
 	first, ok := <-events
 	if !ok && ctx.Err() != nil {
 		return api.Session{}, ctx.Err()
@@ -316,24 +316,6 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 	req := u.choices
 	req.Session, req.Waiter, req.Job, req.As = u.name, u.waiter, job, "" // a second session has its name by now
 	return u.client.Up(ctx, req)
-}
-
-// watch streams events into a channel until ctx ends or the agent stops.
-func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
-	events := make(chan api.Event)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		defer close(events)
-		q := &promptReader{term: u.Terminal, client: u.client}
-		_ = q.watch(ctx, u.waiter, func(e api.Event) { // its end closes the channel
-			select {
-			case events <- e:
-			case <-ctx.Done():
-			}
-		})
-	}()
-	return events, gone
 }
 
 // next waits for the session's next state. Events before the request are out of date.
