@@ -117,8 +117,7 @@ func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
 	if !inv.Interactive {
 		return missing
 	}
-	answer, err := inv.ReadLine(ctx, fmt.Sprintf("The editor connects by ssh: add a line for %s%s to %s? [Y/n] ", name, aliasSuffix, file), true)
-	if err != nil || strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n") {
+	if yes, _ := inv.Agrees(ctx, fmt.Sprintf("The editor connects by ssh: add a line for %s%s to %s?", name, aliasSuffix, file), true); !yes {
 		return missing
 	}
 	return sshConfigInstall(ctx, inv)

@@ -91,8 +91,7 @@ func configEdit(ctx context.Context, inv *invocation) error {
 			return err
 		}
 		printError(inv.Terminal, err)
-		again, unread := inv.ReadLine(ctx, "Edit again? [Y/n] ", true)
-		if unread != nil || strings.HasPrefix(strings.ToLower(again), "n") {
+		if again, _ := inv.Agrees(ctx, "Edit again?", true); !again {
 			inv.Say("the file stays as you saved it; its changes take effect once the errors are fixed")
 			return exitError(exitCode(err))
 		}

@@ -210,12 +210,9 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 	if end := strings.IndexAny(host, "/?#"); end >= 0 {
 		host = host[:end]
 	}
-	text, err := t.ReadAnswer(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
-	if err != nil {
+	yes, err := t.Agrees(ctx, "Open this page of "+host+" in your browser?", true)
+	if !yes {
 		return err
-	}
-	if answer := (api.Answer{Text: text}); strings.TrimSpace(text) != "" && !answer.IsYes() {
-		return nil
 	}
 	if err := desktop.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
 		t.Say("The page did not open: copy its address into your browser.")

@@ -56,8 +56,7 @@ func runInJob(ctx context.Context, inv *invocation) error {
 	}
 	job, err := inv.client.Submit(ctx, host, req)
 	if api.HasCode(err, api.CodeNoScheduler) && inv.Interactive {
-		text, unread := inv.ReadLine(ctx, setup.OwnMachineQuestion(host), true)
-		if unread == nil && setup.IsYes(text) {
+		if yes, _ := inv.Agrees(ctx, setup.OwnMachineQuestion(host), false); yes {
 			if err := setup.SetOwnMachine(ctx, inv.client, inv.paths.Config, host); err != nil {
 				return err
 			}
@@ -227,8 +226,7 @@ func (r *jobRun) remains() string {
 // interrupted asks whether to end the job, or says that it stays.
 func (r *jobRun) interrupted(ctx context.Context) error {
 	if r.Interactive {
-		text, err := r.ReadLine(ctx, fmt.Sprintf("End job %s, too? [y/N] ", r.job.ID), true)
-		if err == nil && setup.IsYes(text) {
+		if yes, _ := r.Agrees(ctx, fmt.Sprintf("End job %s, too?", r.job.ID), false); yes {
 			job, err := r.client.Cancel(ctx, r.host, r.job.Ref())
 			if err != nil {
 				return err

@@ -135,8 +135,7 @@ type upLine struct {
 func (u *up) start(ctx context.Context, open bool) error {
 	session, err := u.bringUp(ctx)
 	if api.HasCode(err, api.CodeNoScheduler) && u.Interactive && !u.json {
-		text, unread := u.ReadLine(ctx, setup.OwnMachineQuestion(session.Host), true)
-		if unread == nil && setup.IsYes(text) {
+		if yes, _ := u.Agrees(ctx, setup.OwnMachineQuestion(session.Host), false); yes {
 			if err := setup.SetOwnMachine(ctx, u.client, u.paths.Config, session.Host); err != nil {
 				return err
 			}

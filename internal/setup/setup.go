@@ -449,8 +449,8 @@ func (st *setup) askOwnMachine(ctx context.Context, scheduler string) (bool, err
 	if configs.Quote(scheduler) != noScheduler || st.Config.Host(st.plan.host).Scheduler != "" {
 		return false, nil
 	}
-	text, err := st.readLine(ctx, OwnMachineQuestion(st.plan.host))
-	if err == nil && !IsYes(text) {
+	text, err := st.readLine(ctx, OwnMachineQuestion(st.plan.host)+" [y/N] ")
+	if err == nil && !(api.Answer{Text: text}).IsYes() {
 		err = api.Errorf(api.CodeNoScheduler, "no scheduler was found on %s, so nothing was written", st.plan.host).
 			WithHint("put the scheduler's commands on the PATH of your login shell there, or give it with --scheduler")
 	}

@@ -215,6 +215,19 @@ func (t *Terminal) ReadAnswer(ctx context.Context, question string, echo bool) (
 	return t.readLine(ctx, question, echo)
 }
 
+// Agrees asks a question that yes or no answers, as ReadAnswer does; Enter is yes if that is assumed.
+func (t *Terminal) Agrees(ctx context.Context, question string, assumed bool) (bool, error) {
+	answers := " [y/N] "
+	if assumed {
+		answers = " [Y/n] "
+	}
+	text, err := t.ReadAnswer(ctx, question+answers, true)
+	if strings.TrimSpace(text) == "" {
+		return assumed && err == nil, err
+	}
+	return err == nil && api.Answer{Text: text}.IsYes(), err
+}
+
 // discardTyped discards what was typed and not read.
 func (t *Terminal) discardTyped() {
 	t.typed = nil
