@@ -32,15 +32,11 @@ func attachCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, takes(0, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
+		Action: invokeInterruptible(t, takes(0, 2, "attach takes a host and, optionally, a job id or NODE:PORT", ofHost(attach))),
 	}
 }
 
-func attach(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err != nil {
-		return err
-	}
+func attach(ctx context.Context, inv *invocation, host string) error {
 	job, save := inv.Args().Get(1), inv.String("save")
 	if isAddress(job) {
 		return attachAddress(ctx, inv, host, job)

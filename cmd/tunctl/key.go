@@ -22,18 +22,17 @@ func keyCommand(t *term.Terminal) *cli.Command {
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "no-passphrase", Usage: "without a keyring; many centres forbid such keys"},
 				},
-				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", installKey)),
+				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", ofHost(installKey))),
 			},
 			{
 				Name: "remove", Usage: "remove that key, here and on the host", ArgsUsage: "HOST",
-				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", removeKey)),
+				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", ofHost(removeKey))),
 			},
 		},
 	}
 }
 
-func installKey(ctx context.Context, inv *invocation) error {
-	host := inv.Args().First()
+func installKey(ctx context.Context, inv *invocation, host string) error {
 	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return err
 	}
@@ -107,8 +106,7 @@ func registerKey(ctx context.Context, inv *invocation, host string, key api.Key)
 	return nil
 }
 
-func removeKey(ctx context.Context, inv *invocation) error {
-	host := inv.Args().First()
+func removeKey(ctx context.Context, inv *invocation, host string) error {
 	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return err
 	}

@@ -23,15 +23,11 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: invokeInterruptible(t, takes(0, 1, "login takes one HOST, as named in your ssh config", logIn)),
+		Action: invokeInterruptible(t, takes(0, 1, "login takes one HOST, as named in your ssh config", ofHost(logIn))),
 	}
 }
 
-func logIn(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err != nil {
-		return err
-	}
+func logIn(ctx context.Context, inv *invocation, host string) error {
 	keep := api.KeepNot
 	switch {
 	case inv.Bool("save"):
@@ -56,19 +52,15 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 		Name:      "logout",
 		Usage:     "disconnect from a host; its sessions wait until you log in again",
 		ArgsUsage: "[HOST]",
-		Action:    invoke(t, takes(0, 1, "logout takes one HOST, as named in your ssh config", logOut)),
+		Action:    invoke(t, takes(0, 1, "logout takes one HOST, as named in your ssh config", ofHost(logOut))),
 	}
 }
 
-func logOut(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err == nil {
-		err = inv.refuseSession(host)
-	}
-	if err != nil {
+func logOut(ctx context.Context, inv *invocation, host string) error {
+	if err := inv.refuseSession(host); err != nil {
 		return err
 	}
-	err = inv.client.Logout(ctx, host)
+	err := inv.client.Logout(ctx, host)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running: no host is connected")
 		return nil

@@ -23,15 +23,11 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, atMost(1, "one host", quota)),
+		Action: invokeInterruptible(t, atMost(1, "one host", ofHost(quota))),
 	}
 }
 
-func quota(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err != nil {
-		return err
-	}
+func quota(ctx context.Context, inv *invocation, host string) error {
 	answer, err := inv.quotaOf(ctx, host)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/setup"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -155,10 +156,7 @@ func (r *jobRun) follow(outer context.Context) error {
 		if err != nil && !slices.Contains([]api.Code{api.CodeAgent, api.CodeUnreachable, api.CodeNotReady}, api.AsError(err).Code) {
 			return api.ReplaceHint(err, "%s", r.remains())
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(runRetry):
-		}
+		_ = ctxtime.Sleep(ctx, runRetry)
 		if err := r.connectHost(ctx, r.host, r.authenticate); err != nil && ctx.Err() == nil {
 			return api.ReplaceHint(err, "%s", r.remains())
 		}

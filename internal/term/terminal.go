@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -272,30 +271,6 @@ func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (st
 	}
 	t.question = ""
 	return text, err
-}
-
-// Choose lists rows and returns the index of the one that the user answers the question
-// with, by its number or by a text that matches it; what names such a text.
-func (t *Terminal) Choose(ctx context.Context, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
-	for i, row := range rows {
-		t.Say("%3d) %s", i+1, row)
-	}
-	for {
-		text, err := t.ReadLine(ctx, fmt.Sprintf("%s [1-%d] ", question, len(rows)), true)
-		if err != nil {
-			return 0, err
-		}
-		text = strings.TrimSpace(text)
-		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(rows) {
-			return n - 1, nil
-		}
-		for i := range rows {
-			if matches(i, text) {
-				return i, nil
-			}
-		}
-		t.Say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
-	}
 }
 
 // readTyped reads one line. Where the system can wait for input and for the end of ctx at
