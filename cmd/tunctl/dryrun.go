@@ -123,7 +123,7 @@ func (d *dryRun) connect(ctx context.Context) error {
 
 // addRecent adds the last choices to all variants, which have precedence.
 func (d *dryRun) addRecent(ctx context.Context) error {
-	known, err := d.client.Choices(ctx, d.session)
+	known, err := d.client.Choices(ctx, d.session, false)
 	if err != nil {
 		return err
 	}

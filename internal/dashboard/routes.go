@@ -154,7 +154,7 @@ func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
 }
 
 func (s *Server) choices(r *http.Request) (api.ChoicesResponse, error) {
-	return s.Client.ChoicesAndScript(r.Context(), r.PathValue("name"))
+	return s.Client.Choices(r.Context(), r.PathValue("name"), true)
 }
 
 // jobs lists the jobs of all hosts. No scheduler is queried.

@@ -31,11 +31,7 @@ func Jobs(list []api.HostJob, severalHosts bool, now time.Time) *term.Table {
 		if severalHosts {
 			cells = append(cells, term.Cell{Text: j.Host})
 		}
-		var notes []string
-		if why := Why(j.Job); why != "" {
-			notes = []string{why}
-		}
-		t.Add(notes, cells...)
+		t.Add([]string{Why(j.Job)}, cells...)
 	}
 	return t
 }

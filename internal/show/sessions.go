@@ -12,17 +12,12 @@ import (
 	"tunctl/internal/words"
 )
 
-// Status draws sessions with their notes, and hosts.
-func Status(l term.Layout, st api.Status, now time.Time) string {
-	return withHosts(l, briefNotes, st, now)
-}
-
-// DetailedStatus is Status with all that is known of sessions that have failed.
-func DetailedStatus(l term.Layout, st api.Status, now time.Time) string {
-	return withHosts(l, sessionNotes, st, now)
-}
-
-func withHosts(l term.Layout, notes func(api.Session, time.Time) []string, st api.Status, now time.Time) string {
+// Status draws sessions with their notes, and hosts. In detail it has all that is known of sessions that have failed.
+func Status(l term.Layout, st api.Status, detailed bool, now time.Time) string {
+	notes := briefNotes
+	if detailed {
+		notes = sessionNotes
+	}
 	text, sessions := sharedCauses(l, st.Sessions)
 	text += sessionTable(sessions, notes, now).Draw(l)
 	if len(st.Hosts) == 0 {
@@ -147,9 +142,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	if w := s.Websockets; w != nil && !w.Continue {
 		notes = append(notes, "! kernels and terminals of the page have to reconnect after a lost connection: "+w.Why)
 	}
-	if s.Cause != "" {
-		notes = append(notes, s.Cause)
-	}
+	notes = append(notes, s.Cause)
 	if s.Hint != "" {
 		notes = append(notes, "→ "+s.Hint)
 	}

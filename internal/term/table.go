@@ -52,15 +52,17 @@ type row struct {
 // Cell is the text in a column of a row; its colour may be empty.
 type Cell struct{ Text, Colour string }
 
-// Add appends a row. It sanitizes the texts, since names such as those of jobs come from
+// Add appends a row; an empty note is none. It sanitizes the texts, since names such as those of jobs come from
 // the host.
 func (t *Table) Add(notes []string, cells ...Cell) {
-	r := row{slices.Clone(cells), slices.Clone(notes)}
+	r := row{cells: slices.Clone(cells)}
 	for i, c := range r.cells {
 		r.cells[i].Text = strings.ReplaceAll(api.Sanitize(c.Text), "\n", " ")
 	}
-	for i, note := range r.notes {
-		r.notes[i] = api.Sanitize(note)
+	for _, note := range notes {
+		if note != "" {
+			r.notes = append(r.notes, api.Sanitize(note))
+		}
 	}
 	t.rows = append(t.rows, r)
 }
@@ -154,9 +156,6 @@ func (t *Table) columnWidth(i int) int {
 // without is the table without a column.
 func (t *Table) without(name string) *Table {
 	i := slices.Index(t.Header, name)
-	if i < 0 {
-		return t
-	}
 	less := &Table{Header: slices.Delete(slices.Clone(t.Header), i, i+1), Whole: t.Whole}
 	for _, r := range t.rows {
 		less.Add(r.notes, slices.Delete(slices.Clone(r.cells), i, i+1)...)
