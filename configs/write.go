@@ -59,7 +59,7 @@ func Changed(config []byte, kind, name, key, value string) ([]byte, error) {
 // Replace writes a config file that has not changed since it was read as old; nil is a file
 // that does not exist. A config with errors is not written.
 func Replace(path string, old, config []byte) error {
-	file, mode, err := target(path)
+	file, mode, err := atomicfile.Target(path)
 	if err != nil {
 		return err
 	}
@@ -79,20 +79,7 @@ func Replace(path string, old, config []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(file, config, mode)
-}
-
-// target is the file that a path leads to, over symbolic links, and its mode.
-func target(path string) (file string, mode fs.FileMode, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, 0o600, nil
-	}
-	if err != nil {
-		return "", 0, err
-	}
-	file, err = filepath.EvalSymlinks(path)
-	return file, info.Mode().Perm(), err
+	return atomicfile.Write(file, config, mode.Perm())
 }
 
 // Quote writes text as a TOML string: what JSON escapes, TOML escapes so, too, and DEL besides.
