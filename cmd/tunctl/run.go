@@ -149,7 +149,7 @@ func (r *jobRun) follow(outer context.Context) error {
 			return ctx.Err()
 		}
 		if ended != "" {
-			_ = r.out.flush()
+			_, _ = r.out.to.Write(r.out.held) // it is no such line after all
 			return api.Errorf(api.CodeJobEnded, "the job ended before the command: %s", ended).
 				WithHint("`tunctl logs %s %s` shows its log again", r.host, r.job.Ref())
 		}
@@ -260,13 +260,6 @@ func (o *commandOutput) write(text []byte) error {
 	}
 	_, err := o.to.Write(o.held[:at])
 	o.held = append([]byte{}, o.held[at:]...)
-	return err
-}
-
-// flush passes on what is no such line after all.
-func (o *commandOutput) flush() error {
-	_, err := o.to.Write(o.held)
-	o.held = nil
 	return err
 }
 

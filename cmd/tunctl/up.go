@@ -259,7 +259,11 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	}
 	session := answer.Session
 	u.name = session.Name
-	draw := u.drawing()
+	screen := u.Terminal
+	if u.json {
+		screen = term.New(nil, nil, io.Discard)
+	}
+	draw := show.NewProgress(screen, u.attaches)
 	defer draw.Stop()
 	for {
 		if len(session.Candidates) > 0 && u.Interactive && !u.json {
@@ -345,14 +349,6 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 			return now, ctx.Err()
 		}
 	}
-}
-
-// drawing shows the progress on the terminal; with --json nothing.
-func (u *up) drawing() *show.Progress {
-	if u.json {
-		return show.NewProgress(term.New(nil, nil, io.Discard), u.attaches)
-	}
-	return show.NewProgress(u.Terminal, u.attaches)
 }
 
 // failure is the error of a session that settled without being ready.
@@ -447,31 +443,15 @@ func withFlag(usage string) cli.Flag {
 	return cmdline.RepeatedFlag{StringSliceFlag: &cli.StringSliceFlag{Name: "with", Usage: usage}}
 }
 
-// withPair is a --with NAME=VALUE.
-type withPair struct{ name, value string }
-
-// pairsOf reads --with NAME=VALUE, in its order.
-func pairsOf(c *cli.Context) ([]withPair, error) {
-	var pairs []withPair
+// answersOf is --with NAME=VALUE by the names; the last of several for one name counts.
+func answersOf(c *cli.Context) (map[string]string, error) {
+	answers := map[string]string{}
 	for _, text := range c.StringSlice("with") {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return nil, usagef("--with takes NAME=VALUE, not %q", text)
 		}
-		pairs = append(pairs, withPair{name, value})
-	}
-	return pairs, nil
-}
-
-// answersOf is --with NAME=VALUE by the names; the last of several for one name counts.
-func answersOf(c *cli.Context) (map[string]string, error) {
-	pairs, err := pairsOf(c)
-	if err != nil {
-		return nil, err
-	}
-	answers := map[string]string{}
-	for _, p := range pairs {
-		answers[p.name] = p.value
+		answers[name] = value
 	}
 	return answers, nil
 }

@@ -32,12 +32,7 @@ func Balance(b api.Balance) string {
 	return amountText(b.Used) + " of " + amountText(b.Total) + unitText(b)
 }
 
-func unitText(b api.Balance) string {
-	if b.Unit == "" {
-		return ""
-	}
-	return " " + b.Unit
-}
+func unitText(b api.Balance) string { return strings.TrimSuffix(" "+b.Unit, " ") }
 
 // amountText writes a number with spaces between its thousands: "1 160 939", "26.61".
 func amountText(n float64) string {

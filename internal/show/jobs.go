@@ -99,12 +99,6 @@ func JobPage(l term.Layout, j api.HostJob, now time.Time) string {
 
 // JobFacts are names and values; an empty value is unknown.
 func JobFacts(j api.Job, host string, now time.Time) [][2]string {
-	at := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return minuteTime(t)
-	}
 	ends := "ended"
 	if !j.State.Ended() {
 		ends = "time limit"
@@ -117,14 +111,14 @@ func JobFacts(j api.Job, host string, now time.Time) [][2]string {
 		{"host", host},
 		{"node", cmp.Or(j.Nodes, j.Node)},
 		{"queue", j.Queue},
-		{"submitted", at(j.Submitted)},
-		{"started", at(j.Start)},
-		{ends, at(j.End)},
+		{"submitted", minuteTime(j.Submitted)},
+		{"started", minuteTime(j.Start)},
+		{ends, minuteTime(j.End)},
 		{"log", j.Log},
 		{"other logs", strings.Join(j.OtherLogs, ", ")},
 	}
 	if j.State.Waiting() && j.ExpectedStart.After(now) {
-		facts = append(facts, [2]string{"expected start", at(j.ExpectedStart)})
+		facts = append(facts, [2]string{"expected start", minuteTime(j.ExpectedStart)})
 	}
 	if j.Restarts > 0 {
 		facts = append(facts, [2]string{"restarts", fmt.Sprint(j.Restarts)})

@@ -14,8 +14,13 @@ import (
 	"tunctl/internal/words"
 )
 
-// minuteTime is a time that may be far away.
-func minuteTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+// minuteTime is a time that may be far away; "" if there is none.
+func minuteTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
 
 func sinceText(t, now time.Time) string {
 	if t.IsZero() {

@@ -197,21 +197,14 @@ var ErrWithdrawn = errors.New("the question was withdrawn")
 // restores the terminal; one that was withdrawn disappears, with what was typed so far. Only
 // one question is open at a time; messages go above it.
 func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (string, error) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	return t.readLine(ctx, question, echo)
+	return t.ask(ctx, question, echo, false)
 }
 
 // ReadAnswer is ReadLine for a question that the user has not caused just now, such as
 // that of a login. What was typed before it appeared was not meant for it, and is
 // discarded, as ssh does.
 func (t *Terminal) ReadAnswer(ctx context.Context, question string, echo bool) (string, error) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	if IsTerminal(t.In) {
-		t.discardTyped()
-	}
-	return t.readLine(ctx, question, echo)
+	return t.ask(ctx, question, echo, true)
 }
 
 // Agrees asks a question that yes or no answers, as ReadAnswer does; Enter is yes if that is assumed.
@@ -240,7 +233,13 @@ func (t *Terminal) discardTyped() {
 	}
 }
 
-func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (string, error) {
+// ask reads the answer to a question; anew without what was typed before.
+func (t *Terminal) ask(ctx context.Context, question string, echo, anew bool) (string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if anew && IsTerminal(t.In) {
+		t.discardTyped()
+	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
