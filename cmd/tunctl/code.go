@@ -139,7 +139,7 @@ func (inv *invocation) resolveInside(ctx context.Context, session, path string) 
 			path = s.Workdir
 		}
 	}
-	out, err := inv.runInside(ctx, session, resolveScript(path))
+	out, err := runInside(ctx, inv, session, resolveScript(path))
 	if _, ended := errors.AsType[exitError](err); err != nil && !ended {
 		return "", false, err
 	}
@@ -182,7 +182,7 @@ done
 }
 
 // runInside is what a script prints inside the job of a session.
-func (inv *invocation) runInside(ctx context.Context, session, script string) (string, error) {
+func runInside(ctx context.Context, inv *invocation, session, script string) (string, error) {
 	req, err := inv.destination(ctx, session)
 	if err != nil {
 		return "", err

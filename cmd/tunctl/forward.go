@@ -140,7 +140,7 @@ func offerListeners(ctx context.Context, inv *invocation, session string) error 
 	if err != nil {
 		return err
 	}
-	out, err := inv.runInside(ctx, session, listenersScript)
+	out, err := runInside(ctx, inv, session, listenersScript)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,9 @@ func sessionNotes(s api.Session, now time.Time) []string {
 	if w := s.Websockets; w != nil && !w.Continue {
 		notes = append(notes, "! kernels and terminals of the page have to reconnect after a lost connection: "+w.Why)
 	}
-	notes = append(notes, s.Cause)
+	if s.Cause != "" {
+		notes = append(notes, s.Cause)
+	}
 	if s.Hint != "" {
 		notes = append(notes, "→ "+s.Hint)
 	}
