@@ -31,7 +31,7 @@ import (
 type Options struct {
 	Settings *settings.Settings
 	Store    *state.Store
-	Relays   string // the file of the relays that may outlive the agent; "": none
+	Relays   string // the file of the relays that may outlive the agent
 	Prompter tunnel.Prompter
 	Log      *slog.Logger
 	// Changed gets each new state of a host.
@@ -56,9 +56,6 @@ type Hosts struct {
 	Pool *tunnel.Pool
 
 	opt      Options
-	settings *settings.Settings
-	store    *state.Store
-	log      *slog.Logger
 	envs     envs
 	watchers watchers
 	quotas   sync.Map // the last api.QuotaResponse of a host, by its name
@@ -71,24 +68,23 @@ type Hosts struct {
 
 // New returns the hosts. Nothing is connected before Start.
 func New(o Options) *Hosts {
-	h := &Hosts{opt: o, settings: o.Settings, store: o.Store, log: o.Log, relays: &relays{file: o.Relays, log: o.Log}}
+	h := &Hosts{opt: o, relays: openRelays(o.Relays, o.Log)}
 	h.watchers.byKey = map[watcherKey]*jobwatch.Watcher{}
-	h.relays.open()
 	self, err := os.Executable()
 	if err != nil {
-		h.log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
+		h.opt.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
-	h.passwords = passwords.New(h.store, h.envs.newest)
+	h.passwords = passwords.New(h.opt.Store, h.envs.newest)
 	h.Pool = tunnel.NewPool(tunnel.Options{
-		Resolver:   h.settings.Resolver,
+		Resolver:   h.opt.Settings.Resolver,
 		Prompter:   o.Prompter,
-		Memory:     h.store,
+		Memory:     h.opt.Store,
 		Passwords:  h.passwords,
 		Passphrase: h.passwords.Passphrase,
 		Askpass:    self,
 		Limits:     o.Connections,
 		Network:    o.Network,
-		Log:        h.log,
+		Log:        h.opt.Log,
 		Changed:    o.Changed,
 		Envs:       h.envs.all,
 		Spelling:   h.spelling,
@@ -154,29 +150,29 @@ func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
 	learned, _ := h.learned.LoadOrStore(host, &node.Learned{})
 	o.Learned = learned.(*node.Learned)
 	name := host.Status().Alias
-	site, _ := h.settings.Site(name)
-	o.NoResume = !site.Resumes(h.settings.Config().Host(name))
-	o.Records, o.Journals = relaysOf{name, h.relays}, h.relays.journals()
+	site, _ := h.opt.Settings.Site(name)
+	o.NoResume = !site.Resumes(h.opt.Settings.Config().Host(name))
+	o.Records, o.Journals = relaysOf{name, h.relays}, h.relays.journals
 	return node.New(host.Link(), o)
 }
 
 // names are the hosts of the config and the aliases of the ssh config.
 func (h *Hosts) names() []string {
-	aliases, err := sshconfig.Aliases(h.settings.SSHConfig())
+	aliases, err := sshconfig.Aliases(h.opt.Settings.SSHConfig())
 	if err != nil {
-		h.log.Debug("the ssh config's aliases cannot be read", "err", err)
+		h.opt.Log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
-	return h.settings.Config().HostNames(aliases...)
+	return h.opt.Settings.Config().HostNames(aliases...)
 }
 
 // spelling is what is known about the name of a host that cannot be reached. A name that
 // only a session of the config has may be mistyped there.
 func (h *Hosts) spelling(name string) tunnel.Spelling {
 	names := h.names()
-	remembered := h.store.KnowsHost(name)
+	remembered := h.opt.Store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
-	sections, _ := sshconfig.Aliases(h.settings.SSHConfig()) // names has logged the error
-	for _, own := range h.settings.Config().Hosts {
+	sections, _ := sshconfig.Aliases(h.opt.Settings.SSHConfig()) // names has logged the error
+	for _, own := range h.opt.Settings.Config().Hosts {
 		sections = append(sections, own.Name)
 	}
 	if !remembered && !slices.Contains(sections, name) {
@@ -210,9 +206,9 @@ func hostHint(typed string, names []string) string {
 // All are the hosts that were asked for, without those that do not exist: a user mistyped the
 // name, and knows it. So does who gave up a host that was never logged in to.
 func (h *Hosts) All() []api.Host {
-	configured := h.settings.Config().HostNames()
+	configured := h.opt.Settings.Config().HostNames()
 	return slices.DeleteFunc(h.Pool.Hosts(), func(x api.Host) bool {
-		return IsUnknown(x) || x.State == api.HostDown && !slices.Contains(configured, x.Alias) && !h.store.KnowsHost(x.Alias)
+		return IsUnknown(x) || x.State == api.HostDown && !slices.Contains(configured, x.Alias) && !h.opt.Store.KnowsHost(x.Alias)
 	})
 }
 
@@ -311,7 +307,7 @@ func (h *Hosts) RetryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		if err == nil || !isTransient(err) || ctx.Err() != nil {
 			return err
 		}
-		h.log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
+		h.opt.Log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
 		waiting(err)
 		pause := h.opt.Retry
 		if IsNoAnswer(err) {

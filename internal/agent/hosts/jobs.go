@@ -127,7 +127,7 @@ func (h *Hosts) LogEnd(ctx context.Context, host string, job api.Job) string {
 	}
 	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, endLines)
 	if err != nil {
-		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
+		h.opt.Log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 	}
 	return string(text)
 }
@@ -139,10 +139,10 @@ func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app
 	}
 	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, candidateLines)
 	if err != nil {
-		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
+		h.opt.Log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 		return "", ""
 	}
-	d := h.settings.Detector("")
+	d := h.opt.Settings.Detector("")
 	_, _ = d.Write(text)
 	d.Flush()
 	f := d.Finding()
@@ -164,7 +164,7 @@ func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
 	if err != nil {
 		return look, SchedulerError(host, err)
 	}
-	h.store.SetFound(host, choicesIn(look))
+	h.opt.Store.SetFound(host, choicesIn(look))
 	look.Serving = h.servingJobs(ctx, host)
 	return look, nil
 }
@@ -181,7 +181,7 @@ func (h *Hosts) Free(ctx context.Context, host string) (api.Free, error) {
 
 // Found are the values that a look or a fresh [Hosts.Free] found for choices.
 func (h *Hosts) Found(host string) map[string][]string {
-	found, most := h.store.Found(host), 0
+	found, most := h.opt.Store.Found(host), 0
 	for _, w := range h.watchers.of(host) {
 		if free, fresh := w.KnownFree(); fresh {
 			most = max(most, free.Cluster.FreeGPUs)
@@ -235,7 +235,7 @@ func (h *Hosts) servingJobs(ctx context.Context, host string) []api.Candidate {
 	defer cancel()
 	running, err := h.Running(ctx, host)
 	if err != nil {
-		h.log.Debug("cannot list the jobs of a host", "host", host, "err", err)
+		h.opt.Log.Debug("cannot list the jobs of a host", "host", host, "err", err)
 		return []api.Candidate{}
 	}
 	return slices.DeleteFunc(h.Inspect(ctx, host, running), func(c api.Candidate) bool { return c.App == "" })

@@ -1,5 +1,5 @@
-// Package passwords keeps the passwords of accounts, in memory and in the system keyring, and makes
-// keys whose passphrases are there. It asks nobody for one.
+// Package passwords keeps the passwords of accounts and the passphrases of keys, in memory and in the
+// system keyring. It asks nobody for one.
 package passwords
 
 import (
@@ -70,6 +70,27 @@ func (p *Passwords) Keep(ctx context.Context, account, password string, where ap
 	}
 	p.memory.Store(account, api.NewSecret(password))
 	p.store.SetPasswordRefused(account, false)
+	return nil
+}
+
+// Passphrase is that of a key, by its file.
+func (p *Passwords) Passphrase(ctx context.Context, path string) (string, error) {
+	if text, ok := p.Password(ctx, path); ok {
+		return text, nil
+	}
+	return "", fmt.Errorf("the system keyring, which has the passphrase of %s, is locked or not available", path)
+}
+
+// Forget removes the password of an account, or the passphrase of a key, for good.
+func (p *Passwords) Forget(ctx context.Context, account string) error {
+	p.memory.Delete(account)
+	if !p.store.PasswordSaved(account) {
+		return nil
+	}
+	if _, err := p.keyring(ctx, "delete", account, ""); err != nil {
+		return err
+	}
+	p.store.SetPasswordSaved(account, false)
 	return nil
 }
 

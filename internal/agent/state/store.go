@@ -162,7 +162,7 @@ func (s *Store) names(fits func(Session) bool) []string {
 func (s *Store) Update(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.updateLocked(name, change)
+	return update(s, s.data.Sessions, name, change)
 }
 
 // Begin is Update for what must be in the file before something is done: if the file cannot be
@@ -171,24 +171,22 @@ func (s *Store) Begin(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.data.Sessions[name]
-	err := s.updateLocked(name, change)
+	err := update(s, s.data.Sessions, name, change)
 	if err != nil {
 		s.data.Sessions[name] = before
 	}
 	return err
 }
 
-func (s *Store) updateLocked(name string, change func(*Session)) error {
-	before := s.data.Sessions[name]
-	after := before
+// update changes what is remembered under a name, and writes the file, while the caller holds the lock.
+func update[T any](s *Store, in map[string]T, name string, change func(*T)) error {
+	after := in[name]
 	change(&after)
-	if reflect.DeepEqual(after, before) && !s.unwritten {
+	if reflect.DeepEqual(after, in[name]) && !s.unwritten {
 		return nil
 	}
-	s.data.Sessions[name] = after
-	if after.Attached != "" {
-		s.forgetOldestLocked()
-	}
+	in[name] = after
+	s.forgetOldestLocked()
 	return s.writeLocked()
 }
 
@@ -281,14 +279,7 @@ func (s *Store) SetFound(host string, found map[string][]string) {
 func (s *Store) updateHost(host string, change func(*login)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.data.Hosts[host]
-	after := before
-	change(&after)
-	if reflect.DeepEqual(after, before) {
-		return
-	}
-	s.data.Hosts[host] = after
-	_ = s.writeLocked()
+	_ = update(s, s.data.Hosts, host, change)
 }
 
 // PasswordSaved reports whether the password of an account is in the keyring.
