@@ -65,7 +65,7 @@ func (a *server) handleClientPage(r *http.Request, req api.ClientPageRequest) (a
 // jobs to choose from.
 func (a *server) handleAttach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
 	a.Hosts.UseEnv(req.Env)
-	if err := a.Hosts.AllowedAndConnected(ctx, req.Host); err != nil {
+	if err := a.Hosts.Connected(ctx, req.Host); err != nil {
 		return api.AttachResponse{}, err
 	}
 	job, choice, err := a.chooseJob(ctx, req)
@@ -232,7 +232,7 @@ func (a *server) handleChoices(r *http.Request, _ url.Values) (api.ChoicesRespon
 	s.Reconfigure()
 	source := a.Source(s.Config())
 	options := source.Options()
-	if jobs, err := a.Hosts.ConnectedWatcher(source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
+	if jobs, err := a.Hosts.ConnectedWatcher(r.Context(), source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
 		ctx, cancel := context.WithTimeout(r.Context(), scriptTimeout)
 		defer cancel()
 		if err := source.ReadScript(ctx, jobs, options); err != nil {
@@ -300,7 +300,7 @@ func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host
 		}
 		plans = append(plans, plan)
 	}
-	return cfg.Host, plans, a.Hosts.AllowedAndConnected(ctx, cfg.Host)
+	return cfg.Host, plans, a.Hosts.Connected(ctx, cfg.Host)
 }
 
 // handleAssistantUp brings a session up if the user agrees. A job that it needs must fit

@@ -35,7 +35,7 @@ type checkup struct {
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
 	c := &checkup{agent: a.Parts, name: req.Host, host: a.Hosts.Pool.Host(req.Host), checks: []api.Check{}}
-	if err := a.Hosts.Connected(req.Host); err != nil {
+	if err := a.Hosts.Connected(ctx, req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {

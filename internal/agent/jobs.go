@@ -30,12 +30,8 @@ const submitTimeout = 10 * time.Minute
 
 // handleJobs lists the user's jobs on a connected host.
 func (a *server) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, error) {
-	host := r.PathValue("host")
-	if err := a.Hosts.Connected(host); err != nil {
-		return api.JobsResponse{}, err
-	}
 	a.Sessions.ObserveAll() // the host may have been connected just now
-	return a.Hosts.Jobs(r.Context(), host, r.URL.Query().Get("ended") != "")
+	return a.Hosts.Jobs(r.Context(), r.PathValue("host"), r.URL.Query().Get("ended") != "")
 }
 
 // handleLastJobs lists the jobs that a host's scheduler reported last and those of its
@@ -60,7 +56,7 @@ func (a *server) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, 
 // handleSubmitJob submits a job that belongs to no session.
 func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.JobResponse, error) {
 	host := r.PathValue("host")
-	jobs, err := a.Hosts.ConnectedWatcher(host)
+	jobs, err := a.Hosts.ConnectedWatcher(r.Context(), host)
 	if err != nil {
 		return api.JobResponse{}, err
 	}
@@ -148,10 +144,7 @@ func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, erro
 	if err != nil {
 		return logs.Stream{}, err
 	}
-	path := job.Log
-	if path == "" && len(job.OtherLogs) > 0 {
-		path = job.OtherLogs[0]
-	}
+	path := cmp.Or(append([]string{job.Log}, job.OtherLogs...)...)
 	if path == "" {
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", cmp.Or(job.Hint, `log = "~/{name}.{id}.log" in the config of a session sets the path`))

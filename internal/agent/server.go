@@ -60,29 +60,17 @@ func (a *server) routes() http.Handler {
 	localapi.HandleAt(mux, api.CallClientPage, a.handleClientPage)
 	localapi.HandleAt(mux, api.CallChoices, a.handleChoices)
 	localapi.HandleAt(mux, api.CallAnswer, a.handleAnswer)
-	localapi.HandleAt(mux, api.CallScheduler, func(r *http.Request, _ api.None) (api.SchedulerResponse, error) {
-		name, err := a.Hosts.Scheduler(r.Context(), r.PathValue("host"))
-		return api.SchedulerResponse{Scheduler: name}, err
-	})
-	localapi.HandleAt(mux, api.CallOfferKey, func(r *http.Request, _ api.None) (api.KeyOffer, error) {
-		offer, err := a.Hosts.OfferKey(r.Context(), r.PathValue("host"))
-		return api.KeyOffer{Offer: offer}, err
-	})
+	localapi.HandleAt(mux, api.CallScheduler, ofHost(a.Hosts.Scheduler))
+	localapi.HandleAt(mux, api.CallOfferKey, ofHost(a.Hosts.OfferKey))
 	localapi.HandleAt(mux, api.CallInstallKey, func(r *http.Request, req api.KeyRequest) (api.Key, error) {
 		a.Hosts.UseEnv(req.Env)
 		return a.Hosts.InstallKey(r.Context(), r.PathValue("host"), req.Plain)
 	})
-	localapi.HandleAt(mux, api.CallRemoveKey, func(r *http.Request, _ api.None) (api.Key, error) {
-		return a.Hosts.RemoveKey(r.Context(), r.PathValue("host"))
-	})
-	localapi.HandleAt(mux, api.CallLook, func(r *http.Request, _ api.None) (api.Look, error) {
-		return a.Hosts.Look(r.Context(), r.PathValue("host"))
-	})
+	localapi.HandleAt(mux, api.CallRemoveKey, ofHost(a.Hosts.RemoveKey))
+	localapi.HandleAt(mux, api.CallLook, ofHost(a.Hosts.Look))
 	localapi.HandleAt(mux, api.CallJobs, a.handleJobs)
 	localapi.HandleAt(mux, api.CallLastJobs, a.handleLastJobs)
-	localapi.HandleAt(mux, api.CallFree, func(r *http.Request, _ api.None) (api.Free, error) {
-		return a.Hosts.Free(r.Context(), r.PathValue("host"))
-	})
+	localapi.HandleAt(mux, api.CallFree, ofHost(a.Hosts.Free))
 	localapi.HandleAt(mux, api.CallSubmit, a.handleSubmitJob)
 	localapi.HandleAt(mux, api.CallJob, func(r *http.Request, _ api.None) (api.JobResponse, error) {
 		job, err := a.Hosts.Job(r.Context(), r.PathValue("host"), r.PathValue("id"))
@@ -93,6 +81,11 @@ func (a *server) routes() http.Handler {
 		return api.JobResponse{Job: job}, err
 	})
 	return mux
+}
+
+// ofHost answers a request about the host in its path.
+func ofHost[Out any](answer func(ctx context.Context, host string) (Out, error)) func(*http.Request, api.None) (Out, error) {
+	return func(r *http.Request, _ api.None) (Out, error) { return answer(r.Context(), r.PathValue("host")) }
 }
 
 // withConfig refuses a client that insists on another config file than the agent's. Before

@@ -268,21 +268,24 @@ func (r Runner) Run(ctx context.Context, command string, stdin []byte) (remote.R
 	return remote.Result(res), err
 }
 
-// Connected refuses a host that is not connected. It never connects: that is up
-// to the user.
-func (h *Hosts) Connected(host string) error {
-	if !IsUp(h.Pool.Host(host)) {
+// Connected refuses a host that is not connected, or not allowed. It never connects: that is
+// up to the user.
+func (h *Hosts) Connected(ctx context.Context, host string) error {
+	err := h.Allowed(ctx, host)
+	if err == nil && !IsUp(h.Pool.Host(host)) {
 		return NotConnected(host, "")
 	}
-	return nil
+	return err
 }
 
-// AllowedAndConnected is Connected for a host that a user names.
-func (h *Hosts) AllowedAndConnected(ctx context.Context, host string) error {
-	if err := h.Allowed(ctx, host); err != nil {
-		return err
+// Connect connects a host, for a client that answers its questions, and waits for that.
+func (h *Hosts) Connect(ctx context.Context, host, client string) error {
+	to := h.Pool.Host(host)
+	if IsUp(to) {
+		return nil
 	}
-	return h.Connected(host)
+	to.UpFor(client)
+	return to.Await(ctx)
 }
 
 // NotConnected is the error of what needs a connection to a host; the effect continues

@@ -27,7 +27,7 @@ const (
 
 // Jobs lists the user's jobs on a connected host, with those that have ended if wanted.
 func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResponse, error) {
-	jobs, err := h.ConnectedWatcher(host)
+	jobs, err := h.ConnectedWatcher(ctx, host)
 	if err != nil {
 		return api.JobsResponse{}, err
 	}
@@ -57,7 +57,7 @@ func (h *Hosts) LastJobs(host string) []api.Job {
 
 // Job returns all details of one job.
 func (h *Hosts) Job(ctx context.Context, host, id string) (api.Job, error) {
-	jobs, err := h.ConnectedWatcher(host)
+	jobs, err := h.ConnectedWatcher(ctx, host)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -73,13 +73,13 @@ func (h *Hosts) Job(ctx context.Context, host, id string) (api.Job, error) {
 }
 
 // Scheduler returns the scheduler of a connected host.
-func (h *Hosts) Scheduler(ctx context.Context, host string) (string, error) {
-	jobs, err := h.ConnectedWatcher(host)
+func (h *Hosts) Scheduler(ctx context.Context, host string) (api.SchedulerResponse, error) {
+	jobs, err := h.ConnectedWatcher(ctx, host)
 	if err != nil {
-		return "", err
+		return api.SchedulerResponse{}, err
 	}
 	name, err := jobs.Scheduler(ctx)
-	return name, SchedulerError(host, err)
+	return api.SchedulerResponse{Scheduler: name}, SchedulerError(host, err)
 }
 
 // SchedulerError says which host has the scheduler that does not respond.
@@ -157,7 +157,7 @@ func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app
 
 // Look finds out what a connected host has for a first session there.
 func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
+	if err := h.Connected(ctx, host); err != nil {
 		return api.Look{}, err
 	}
 	look, err := h.Watcher(host).Discover(ctx)
@@ -171,7 +171,7 @@ func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
 
 // Free is what the user may use on a connected host now, not older than the site's time between queries.
 func (h *Hosts) Free(ctx context.Context, host string) (api.Free, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
+	if err := h.Connected(ctx, host); err != nil {
 		return api.Free{}, err
 	}
 	free, err := h.Watcher(host).Free(ctx)
@@ -297,8 +297,8 @@ func (h *Hosts) WatcherOn(host string) (w *jobwatch.Watcher, account string) {
 }
 
 // ConnectedWatcher is Watcher for a host that must be connected.
-func (h *Hosts) ConnectedWatcher(host string) (*jobwatch.Watcher, error) {
-	if err := h.Connected(host); err != nil {
+func (h *Hosts) ConnectedWatcher(ctx context.Context, host string) (*jobwatch.Watcher, error) {
+	if err := h.Connected(ctx, host); err != nil {
 		return nil, err
 	}
 	return h.Watcher(host), nil

@@ -32,18 +32,18 @@ var keyScript string
 const undoTimeout = 30 * time.Second
 
 // OfferKey reports whether to offer the user a key for a host that is connected: once, and if there is none.
-func (h *Hosts) OfferKey(ctx context.Context, host string) (bool, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
-		return false, err
+func (h *Hosts) OfferKey(ctx context.Context, host string) (api.KeyOffer, error) {
+	if err := h.Connected(ctx, host); err != nil {
+		return api.KeyOffer{}, err
 	}
 	path, err := h.keyPath(ctx, host)
 	if err != nil {
-		return false, err
+		return api.KeyOffer{}, err
 	}
 	_, err = os.Stat(path)
 	offer := errors.Is(err, fs.ErrNotExist) && !h.opt.Store.Known(host).KeyOffered && h.Pool.Host(host).Status().Transport != api.TransportOpenSSH
 	h.opt.Store.Remember(host, func(k *api.Known) { k.KeyOffered = true })
-	return offer, nil
+	return api.KeyOffer{Offer: offer}, nil
 }
 
 // keyPath is the file of the key for the account that a host's name leads to.
@@ -56,7 +56,7 @@ func (h *Hosts) keyPath(ctx context.Context, host string) (string, error) {
 // without a passphrase. If the host does not accept it, nothing has changed. Where keys belong to a
 // site's portal, the user takes it there.
 func (h *Hosts) InstallKey(ctx context.Context, host string, plain bool) (api.Key, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
+	if err := h.Connected(ctx, host); err != nil {
 		return api.Key{}, err
 	}
 	to := h.Pool.Host(host)
@@ -136,7 +136,7 @@ func (h *Hosts) RemoveKey(ctx context.Context, host string) (api.Key, error) {
 	key := api.Key{File: path, Line: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))}
 	if site, ok := h.opt.Settings.Site(host); ok && site.Keys != "" {
 		key.Portal = site.Keys
-	} else if err := h.AllowedAndConnected(ctx, host); err != nil {
+	} else if err := h.Connected(ctx, host); err != nil {
 		return key, err
 	} else if err := h.changeKeys(ctx, h.Pool.Host(host), "remove", key.Line); err != nil {
 		return key, err

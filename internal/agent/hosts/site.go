@@ -67,7 +67,7 @@ func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaRespo
 	if last, ok := known.(api.QuotaResponse); ok && !req.Refresh && time.Since(last.At) < h.opt.Quota {
 		return last, nil
 	}
-	if err := h.AllowedAndConnected(ctx, req.Host); err != nil {
+	if err := h.Connected(ctx, req.Host); err != nil {
 		return api.QuotaResponse{}, err
 	}
 	now, err := h.runQuotaCommands(ctx, req.Host)
