@@ -20,6 +20,7 @@ import (
 	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/logs"
 	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
@@ -29,6 +30,7 @@ import (
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
+	"tunctl/tunnel/node"
 )
 
 // ErrMoved says that the job was requeued or moved to another node, and continues.
@@ -49,8 +51,6 @@ type Owner interface {
 	ClosePage(func(*facts.Facts))
 	// SetOthers makes these the other pages that the job announces.
 	SetOthers([]*probe.Page)
-	// Reaches reports whether the login node connects to the page by that name of a node.
-	Reaches(node string) bool
 	// HeldChanged says that what runs inside the job waits for a connection, has continued or was lost.
 	HeldChanged()
 }
@@ -101,8 +101,13 @@ type Run struct {
 
 	nodes  *jobnode.Run
 	prober *probe.Prober
-	remind *reminder
 	keep   *ledger.Keeper
+
+	limited  chan api.Job // the job, for its reminders
+	reminded struct {     // of serveReminders
+		end  time.Time     // the limit of the last reminder
+		mark time.Duration // and how long before it
+	}
 }
 
 // New returns a run of the session's job. The previous one ended when the job moved; nil for the first.
@@ -110,7 +115,7 @@ func New(l *ledger.Ledger, owner Owner, host *tunnel.Host, jobs *jobwatch.Watche
 	r := &Run{
 		Ledger: l, owner: owner, host: host, jobs: jobs, updates: updates, limits: limits, previous: previous,
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
-		remind: &reminder{owner: owner, session: l.Name, marks: limits.Remind, updates: make(chan api.Job, 1)}, keep: l.NewKeeper(jobs),
+		limited: make(chan api.Job, 1), keep: l.NewKeeper(jobs),
 	}
 	r.nodes = r.newNodes()
 	r.prober = probe.New(r.probeOptions())
@@ -140,7 +145,7 @@ func (r *Run) Serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (ap
 	r.owner.Change(func(f *facts.Facts) { f.FullDisk = false })
 	r.show("waiting for job %s", job.ID)
 	r.work.Go(func() { r.prober.Serve(ctx) })
-	r.work.Go(func() { r.remind.serve(ctx) })
+	r.work.Go(func() { r.serveReminders(ctx) })
 	if r.owner.Config().Keep || r.Store.Session(r.Name).Next().Live() {
 		r.work.Go(func() { r.keep.Serve(ctx) })
 	}
@@ -152,7 +157,7 @@ func (r *Run) Serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (ap
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
 		onRecord := r.SetJob(job)
 		r.node, r.task = job.Node, job.Task
-		latest.Offer(r.remind.updates, job)
+		latest.Offer(r.limited, job)
 		r.keep.Update(job)
 		if job.State.Ended() {
 			return job, r.finish(ctx, job, onRecord)
@@ -256,6 +261,33 @@ func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
 		e.Hint = fmt.Sprintf("`tunctl up %s %s` starts one with more memory; `tunctl logs %s` shows its log", cfg.Name, more.Flags(), cfg.Name)
 	}
 	return e
+}
+
+// serveReminders reminds the user of the job's time limit before it is reached, until ctx ends.
+func (r *Run) serveReminders(ctx context.Context) {
+	var job api.Job
+	for {
+		next := ctxtime.WallTimer(r.remind(job, time.Now()))
+		select {
+		case job = <-r.limited:
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// remind sends a reminder that is due, once, and returns when the next is.
+func (r *Run) remind(job api.Job, now time.Time) time.Time {
+	mark, next := facts.PassedMark(r.limits.Remind, job, now)
+	r.owner.Change(func(*facts.Facts) {}) // the cause depends on the time
+	// Schedulers round: an end that moved by seconds is the same.
+	reminded := r.reminded.mark > 0 && job.End.Sub(r.reminded.end).Abs() < time.Minute && r.reminded.mark <= mark
+	if mark > 0 && !reminded {
+		r.reminded.end, r.reminded.mark = job.End, mark
+		r.owner.Notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends at %s: save your work, the time limit of its job is near", r.Name, api.ClockText(job.End, now)))
+	}
+	return next
 }
 
 // moved reports whether a job has begun another run. A scheduler that does not respond
@@ -406,7 +438,7 @@ func (r *Run) handleProbe(p probe.Result) {
 	case p.Target != r.prober.Target(): // the log has announced another since
 	case p.Route != nil:
 		if p.Route.Inside == nil {
-			r.nodes.SetServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
+			r.nodes.SetServer(p.Target.Finding.Host, p.Route.Endpoint)
 		}
 		r.owner.OpenPage(p.Route)
 		if r.follower != nil {
@@ -578,4 +610,61 @@ func (r *Run) offerOther(ctx context.Context, f detect.Finding) {
 	case r.otherFindings <- f:
 	case <-ctx.Done():
 	}
+}
+
+// newNodes are the nodes of the session's job for this run.
+func (r *Run) newNodes() *jobnode.Run {
+	return jobnode.New(jobnode.Options{
+		Host: r.host, Runner: hosts.Runner{Host: r.host}, Jobs: r.jobs, Grace: r.limits.Probe.NodeGrace, Log: r.Log,
+		Open: func(o node.Options) *node.Node { return r.Hosts.Node(r.host, o) },
+		Site: func() (configs.Site, bool) { return r.Settings.Site(r.owner.Config().Host) },
+		Held: r.owner.HeldChanged,
+	})
+}
+
+// containerNotice says that programs inside a session's job are not in the container of its
+// server; "": there is none.
+func containerNotice(known *settings.Settings, cfg *configs.Session) string {
+	if cfg.Builtin() == "" {
+		return ""
+	}
+	site, _ := known.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(known.Config().Host(cfg.Host), site, site.Scheduler).Container()
+	switch {
+	case !ok:
+		return ""
+	case enter == "":
+		return "this is outside the container that the job's server runs in"
+	}
+	return "this is outside the container that the job's server runs in; to enter it: " + enter
+}
+
+// probed is a job for its prober.
+type probed struct {
+	*jobnode.Run
+	of *Run
+}
+
+// probeOptions are those of a prober for a session's job.
+func (r *Run) probeOptions() probe.Options {
+	return probe.Options{Session: r.Name, Collect: r.owner.Config().Output, Job: probed{r.nodes, r}, Limits: r.limits.Probe, Log: r.Log}
+}
+
+// Host implements probe.Job.
+func (p probed) Host() probe.Host { return p.Run.Host }
+
+// Node implements probe.Job.
+func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
+	return p.Run.Node(ctx, name)
+}
+
+// Reaches implements probe.Job.
+func (p probed) Reaches() probe.Reaches {
+	r := p.of
+	cfg := r.owner.Config()
+	reaches := probe.Reaches{Config: cfg.Reach, Last: r.Store.Session(r.Name).Reach}
+	if site, ok := r.Settings.Site(cfg.Host); ok {
+		reaches.Site = site.Reach
+	}
+	return reaches
 }

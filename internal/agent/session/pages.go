@@ -90,11 +90,6 @@ func (p *pages) targets() map[string]*forward.Target {
 	return list
 }
 
-// reaches reports whether the login node connects to the main page by that name of a node.
-func (p *pages) reaches(node string) bool {
-	return p.route != nil && p.route.Endpoint.Reach == api.ReachLogin && api.SameNode(p.route.Endpoint.Host, node)
-}
-
 // Page is the whole address of a page of the session's job, token included: of the main one
 // for "". Another page has a forward from its first use on.
 func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, error) {

@@ -168,8 +168,5 @@ func (o *Owner) ClosePage(show func(*facts.Facts)) {
 	show(&o.Known)
 }
 
-// Reaches is always false.
-func (o *Owner) Reaches(string) bool { return false }
-
 // HeldChanged does nothing.
 func (o *Owner) HeldChanged() {}
