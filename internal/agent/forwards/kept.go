@@ -23,8 +23,6 @@ const (
 // stay open, each page tells why the session is down and how to start it, and the tab continues
 // after that. The zero value has none.
 type Kept struct {
-	Dashboard func() string // see [forward.ListenOptions]
-
 	mu    sync.Mutex
 	pages map[string]*keptPage // by session
 }
@@ -44,12 +42,13 @@ func (k *Kept) Keep(ctx context.Context, set *Set, o Options) {
 	if page == nil || !hasTab(page.Status(), time.Now()) {
 		return
 	}
-	port := page.Local.Port()
-	local, err := forward.Listen(forward.ListenOptions{Name: o.Name, Port: port, Shared: o.Shared, Hosts: o.Hosts, Dashboard: k.Dashboard, Log: o.Log})
+	at := o.ListenOptions
+	at.Port, at.LocalToken, at.Waiting = page.Local.Port(), nil, nil
+	local, err := forward.Listen(at)
 	if err != nil {
 		return
 	}
-	if local.Port() != port { // another program has just taken it
+	if local.Port() != at.Port { // another program has just taken it
 		_ = local.Close()
 		return
 	}

@@ -16,22 +16,23 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/lists"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // HoldPort opens the listeners of a session that was up in the last agent, before its
 // first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
 func (s *Session) HoldPort() error {
-	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
+	rec := s.Saved()
 	s.facts = facts.Facts{
 		Name: s.Name, Saved: rec, Started: true, Looking: s.hasJobLocked(), NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
 		Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting},
 	}
-	return s.listenLocked(s.cfg.Forward, rec)
+	return s.listenLocked(s.cfg.Forward)
 }
 
 // UseForwards has a session that is down use forwards that are open already.
@@ -41,10 +42,11 @@ func (s *Session) UseForwards(open *forwards.Set) {
 	s.pages.forwards, s.pages.host = open, s.cfg.Host
 }
 
-func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) error {
+func (s *Session) listenLocked(specs []configs.ForwardSpec) error {
 	if s.pages.forwards != nil {
 		return nil
 	}
+	rec := s.Saved()
 	var list []*forwards.Forward
 	if s.hasPageLocked() {
 		list = append(list, &forwards.Forward{IsPage: true})
@@ -61,7 +63,7 @@ func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 		}
 	}
 	open := forwards.New(s.parts.Ctx) // not of the attempt: they stay open after it
-	if err := open.Open(list, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+	if err := open.Open(list, s.forwardOptionsLocked()); err != nil {
 		open.Close()
 		return err
 	}
@@ -70,21 +72,19 @@ func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	return nil
 }
 
-// lastPorts are the local ports of the last time.
-func lastPorts(rec state.Session) forwards.Ports {
-	return forwards.Ports{Page: rec.Port, Picked: rec.Ports}
-}
-
 // forwardOptionsLocked are the session's settings for forwards that are opened now.
 func (s *Session) forwardOptionsLocked() forwards.Options {
+	rec := s.Saved()
 	return forwards.Options{
-		Name: s.Name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
-		LocalToken: func() string { return s.Saved().LocalToken },
-		Listen:     s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
-		Waiting:    func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
-		Kept:       &s.parts.Kept,
-		Changed:    func() { s.Change(func(*facts.Facts) {}) },
-		Log:        s.parts.Log,
+		ListenOptions: forward.ListenOptions{
+			Name: s.Name, Port: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Dashboard: s.parts.Dashboard, Log: s.parts.Log,
+			LocalToken: func() string { return s.Saved().LocalToken },
+			Waiting:    func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
+		},
+		Last:    forwards.Ports{Page: rec.Port, Picked: rec.Ports},
+		Listen:  s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
+		Kept:    &s.parts.Kept,
+		Changed: func() { s.Change(func(*facts.Facts) {}) },
 	}
 }
 
@@ -141,12 +141,11 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	if remove {
 		list, err = s.removeForwardsLocked(specs)
 	} else {
-		list, err = s.addForwardsLocked(specs, rec)
+		list, err = s.addForwardsLocked(specs)
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -163,7 +162,7 @@ func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list
 
 // addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
 // exist already stay as they are.
-func (s *Session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
+func (s *Session) addForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
 	switch {
 	case !s.hasJobLocked():
 		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.Name).
@@ -181,7 +180,7 @@ func (s *Session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Sessi
 			add = append(add, &forwards.Forward{Spec: spec, Added: true})
 		}
 	}
-	if err := s.pages.forwards.Open(add, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+	if err := s.pages.forwards.Open(add, s.forwardOptionsLocked()); err != nil {
 		return nil, err
 	}
 	s.enterLocked()
@@ -223,7 +222,6 @@ func (r *Registry) CloseForwards() {
 // listen opens the session's listeners, once.
 func (r *attempt) listen(ctx context.Context) error {
 	s := r.session
-	rec := s.parts.Store.Session(s.Name)
 	specs, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config())
 	if err != nil {
 		return err
@@ -234,7 +232,7 @@ func (r *attempt) listen(ctx context.Context) error {
 	if s.attempt == nil {
 		return context.Canceled // taken down meanwhile: nobody would close them
 	}
-	return s.listenLocked(specs, rec)
+	return s.listenLocked(specs)
 }
 
 // closeOutdated closes the listeners of an earlier attempt if the config has other

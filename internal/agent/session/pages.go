@@ -190,7 +190,6 @@ func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 func (s *Session) forwardOther(p *probe.Page) (local string, err error) {
 	s.acting.Lock() // a down would leave its record behind
 	defer s.acting.Unlock()
-	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	x := s.pages.forwards.OfPage(p.Name)
 	switch {
@@ -199,7 +198,7 @@ func (s *Session) forwardOther(p *probe.Page) (local string, err error) {
 			WithHint("`tunctl status %s` shows how it is now", s.Name)
 	case x == nil:
 		x = &forwards.Forward{IsPage: true, Page: p.Name}
-		err = s.pages.forwards.Open([]*forwards.Forward{x}, lastPorts(rec), s.forwardOptionsLocked())
+		err = s.pages.forwards.Open([]*forwards.Forward{x}, s.forwardOptionsLocked())
 	}
 	picked := s.pages.forwards.Ports().Picked
 	s.mu.Unlock()

@@ -32,6 +32,8 @@ type Parts struct {
 	Hosts    *hosts.Hosts
 	Sessions *Registry
 	Kept     forwards.Kept // the pages of sessions that are down
+	// Dashboard is the address of a page to which waiting pages link; "" is none.
+	Dashboard func() string
 	// AttachedApp is the app of jobs that were started by hand; "": what their log says.
 	AttachedApp string
 
