@@ -187,20 +187,14 @@ func (f *finder) submittedElsewhere(ctx context.Context) (api.Job, error) {
 		if !usable(x.Job) {
 			continue
 		}
-		base := f.Base()
-		f.notify("job %s of %s was started from %s; opening it. `tunctl up %s --as %s` starts a second one",
-			x.Job.ID, f.Name, otherComputer(x.Computer), base, f.FreeName(base))
+		from, base := "another computer", f.Base()
+		if x.Computer != "" {
+			from += fmt.Sprintf(" (%s)", api.Sanitize(x.Computer))
+		}
+		f.notify("job %s of %s was started from %s; opening it. `tunctl up %s --as %s` starts a second one", x.Job.ID, f.Name, from, base, f.FreeName(base))
 		return x.Job, nil
 	}
 	return api.Job{}, err
-}
-
-// otherComputer names the computer of a submission that is not in this one's record.
-func otherComputer(name string) string {
-	if name == "" {
-		return "another computer"
-	}
-	return fmt.Sprintf("another computer (%s)", api.Sanitize(name))
 }
 
 // noJobError says that the session has no job, and that no user permits a submission.

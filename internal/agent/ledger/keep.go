@@ -158,9 +158,6 @@ func (k *Keeper) submit(ctx context.Context, job api.Job) (api.Job, error) {
 		return api.Job{}, k.skip(job, fmt.Errorf("an assistant started it; `tunctl up %s` starts the next one", l.Name))
 	}
 	sub, err := k.permit(job, rec)
-	if errors.Is(err, errKeepLimit) {
-		return api.Job{}, k.skip(job, fmt.Errorf("%w; start the session yourself when you need it", err))
-	}
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -186,9 +183,6 @@ func (k *Keeper) submit(ctx context.Context, job api.Job) (api.Job, error) {
 	l.change(sub, func(x *state.Submission) { x.Job = &next })
 	return next, nil
 }
-
-// errKeepLimit says that the limit of a day is reached.
-var errKeepLimit = errors.New("keep = true has reached its limit of jobs per day")
 
 // nextTag is the tag of the job that follows job. It depends on that job alone, so that
 // another agent, as on another laptop, gets the same tag and finds the one next job.
@@ -216,7 +210,7 @@ func (k *Keeper) permit(job api.Job, rec state.Session) (state.Submission, error
 	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepWindow })
 	if sub.Tag == "" || sub.Job != nil || sub.Cancel { // else it is counted already
 		if len(today) >= l.Limits.KeepPerDay {
-			return sub, errKeepLimit
+			return sub, k.skip(job, errors.New("keep = true has reached its limit of jobs per day; start the session yourself when you need it"))
 		}
 		sub = state.Submission{Tag: nextTag(job, rec.Asked), Role: state.RoleNext, Host: current.Host, Account: current.Account, With: current.With}
 		today = append(today, now)

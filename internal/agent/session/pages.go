@@ -85,7 +85,7 @@ func (p *pages) targets() map[string]*forward.Target {
 	for _, x := range p.others {
 		// Connections in advance would be sent to a page that nobody looks at.
 		ep := x.Endpoint()
-		list[x.Name] = &forward.Target{Dialer: x, Upgrades: probe.PageUpgrades{Page: x}, Network: "tcp", Address: ep.Address(), HTTP: true, Token: ep.Token, Limited: true}
+		list[x.Name] = &forward.Target{Dialer: x, Upgrades: x, Network: "tcp", Address: ep.Address(), HTTP: true, Token: ep.Token, Limited: true}
 	}
 	return list
 }

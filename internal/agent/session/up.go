@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 			r.Forget(s) // a second session that was never started
 		}
 	}()
-	if !r.waiters.Has(req.Waiter) {
+	if !r.waits(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	if s.origin != attached && s.origin != adhoc && !s.InProgress() {
@@ -75,7 +76,7 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 	}
 	s.verify(ctx)
 	res, err := s.start(request{client: localapi.Client(ctx), downs: downs, permits: !req.Adopt, waiter: req.Waiter, plan: plan})
-	if !r.waiters.Has(req.Waiter) { // it has left meanwhile
+	if !r.waits(req.Waiter) { // it has left meanwhile
 		s.Revoke(req.Waiter)
 	}
 	r.Resume()
@@ -170,16 +171,29 @@ func (r *attempt) connect(ctx context.Context) error {
 // Wait says that a command waits, until the function that it returns is called: what the command permitted
 // ends then.
 func (r *Registry) Wait(waiter string) (left func()) {
-	r.waiters.Enter(waiter)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiters = append(r.waiters, waiter)
 	return func() {
-		r.waiters.Exit(waiter)
-		if r.waiters.Has(waiter) {
+		r.mu.Lock()
+		i := slices.Index(r.waiters, waiter)
+		r.waiters = slices.Delete(r.waiters, i, i+1)
+		r.mu.Unlock()
+		if r.waits(waiter) {
 			return
 		}
 		for _, s := range r.Live() {
 			s.Revoke(waiter)
 		}
 	}
+}
+
+// waits reports whether a command waits. The empty name always counts as waiting, and an
+// assistant: what its up permits does not end with its request.
+func (r *Registry) waits(waiter string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return waiter == "" || waiter == submit.Assistant || slices.Contains(r.waiters, waiter)
 }
 
 // RecentChoices are those of a session's earlier runs. A second session shares them with the

@@ -160,14 +160,10 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site, paths ho
 			s.IdentityFiles = append([]string{key}, s.IdentityFiles...)
 		}
 	}
-	if key := paths.Key(s.User, s.Hostname, s.Port); isFile(key) {
+	key := paths.Key(s.User, s.Hostname, s.Port)
+	if _, err := os.Stat(key); err == nil {
 		s.OwnKey = key
 	}
-}
-
-func isFile(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Resolver reads hosts as the config and the sites are now.

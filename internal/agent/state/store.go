@@ -86,11 +86,8 @@ func (s *Session) KeepPorts(page int, picked map[string]int) {
 // maxRecent is how many choices are kept for one session.
 const maxRecent = 5
 
-// AddRecent makes choices the newest of Recent. No choice at all is not remembered.
+// AddRecent makes choices the newest of Recent.
 func (s *Session) AddRecent(with api.Choices) {
-	if len(with) == 0 {
-		return
-	}
 	recent := []api.Choices{with}
 	for _, earlier := range s.Recent {
 		if !maps.Equal(earlier, with) && len(recent) < maxRecent {
