@@ -269,11 +269,11 @@ func explainKeychain(goos string, s *Settings, said directives, config string) {
 	}
 	value := said.first("usekeychain")
 	if value == "" {
-		written, _, err := readDirectives(s.Alias, config)
+		files, err := readFiles(s.Alias, config)
 		if err != nil {
 			return // ssh -G could read them, and prints no yes
 		}
-		value = written.first("usekeychain")
+		value = files.said.first("usekeychain")
 	}
 	if yes(value) {
 		s.Warnings = append(s.Warnings, keychainWarning)
