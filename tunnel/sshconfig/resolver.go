@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -206,21 +205,14 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 	return nil, classOf(said).Wrap(errors.New(api.NewRemoteText(said).String()))
 }
 
-var (
-	configMistake = regexp.MustCompile(`(?m): Bad configuration option: |^Bad owner or permissions on `)
-	// With LogLevel DEBUG ssh prints more lines, before and after its reason.
-	mayPass = regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: `)
-)
-
-// classOf is the class of a failed `ssh -G`, by its messages. A Match exec may
-// have printed among them, or after them, so all lines count: a temporary failure that is
-// taken for a mistake in the settings would stop the host until the user acts, while the
-// reverse only reads the settings again.
+// classOf is the class of a failed `ssh -G`, by its messages. A Match exec may have printed
+// among them: a temporary failure that is taken for a mistake in the settings would stop the host
+// until the user acts, while the reverse only reads the settings again.
 func classOf(messages string) failure.Class {
-	if mayPass.MatchString(messages) && !configMistake.MatchString(messages) {
-		return failure.Passing
+	if class := failure.ReadSSH(messages).Class; class == failure.Unknown || class == failure.Permanent {
+		return failure.Permanent
 	}
-	return failure.Permanent
+	return failure.Passing
 }
 
 // parseSSHG parses the output of `ssh -G`: a lower-case keyword and its value on each

@@ -1,4 +1,0 @@
-package openssh
-
-// SharesConnections: the ssh program of Windows does not.
-const SharesConnections = false
