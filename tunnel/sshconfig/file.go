@@ -29,7 +29,7 @@ func fromFiles(destination, config string) (Settings, error) {
 		return Settings{}, err
 	}
 	said := files.said
-	local, _ := localUser()
+	local, _ := LocalUser()
 	override(said, "user", cmp.Or(user, said.first("user"), local))
 	override(said, "port", cmp.Or(port, said.first("port"), "22"))
 	name := cmp.Or(said.first("hostname"), alias)

@@ -355,7 +355,7 @@ func newTokens(s *Settings) tokens {
 	home, _ := os.UserHomeDir()
 	hostname, _ := os.Hostname()
 	short, _, _ := strings.Cut(hostname, ".")
-	local, uid := localUser()
+	local, uid := LocalUser()
 	port := strconv.Itoa(s.Port)
 	jump := strings.Join(s.ProxyJump, ",")
 	keyName := cmp.Or(s.HostKeyAlias, s.Alias)
@@ -391,7 +391,8 @@ func (t tokens) paths(list []string) []string {
 	return out
 }
 
-func localUser() (name, uid string) {
+// LocalUser is the user of this computer, without a domain.
+func LocalUser() (name, uid string) {
 	u, err := user.Current()
 	if err != nil {
 		return os.Getenv("USER"), ""

@@ -274,22 +274,20 @@ func (k *Keys) Hint() string {
 
 // watchedSigner makes each signature through watch.
 type watchedSigner struct {
-	ssh.Signer
-	watch func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
+	ssh.Signer // as all keys of agents and files an ssh.AlgorithmSigner
+	watch      func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
 }
 
 // Sign implements ssh.Signer.
-func (w watchedSigner) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(rand.Reader, data) })
+func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
+	return w.SignWithAlgorithm(r, data, "")
 }
 
-// SignWithAlgorithm implements ssh.AlgorithmSigner, as all keys of agents and files do.
+// SignWithAlgorithm implements ssh.AlgorithmSigner.
 func (w watchedSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	as, ok := w.Signer.(ssh.AlgorithmSigner)
-	if !ok {
-		return nil, errors.New("this kind of key is not supported")
-	}
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return as.SignWithAlgorithm(rand.Reader, data, algorithm) })
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) {
+		return w.Signer.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, data, algorithm)
+	})
 }
 
 // errExpired is wrapped by loadCertificate.
