@@ -32,12 +32,9 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
 	for {
-		slot := c.slots.Acquire(ctx, c.done)
-		if slot == nil {
-			if ctx.Err() != nil {
-				return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
-			}
-			return Result{}, c.downError()
+		slot, err := c.slots.Acquire(ctx, c.done)
+		if err != nil {
+			return Result{}, c.orDown(fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err()))
 		}
 		x, err := open(ctx, c, func() (execution, error) { return c.execute(ctx, slot, command, stdin) }, func(execution) {})
 		switch {
