@@ -397,13 +397,9 @@ func (t *attempt) interrupted(login *login, err error) *api.Error {
 	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s %s: %s", t.settings.Address(), how, why)
 }
 
-// negotiated are the algorithms of a connection; nil if it does not report them.
+// negotiated are the algorithms of a connection that the library made.
 func negotiated(c ssh.Conn) *api.Algorithms {
-	m, ok := c.(ssh.AlgorithmsConnMetadata)
-	if !ok {
-		return nil
-	}
-	a := m.Algorithms()
+	a := c.(ssh.AlgorithmsConnMetadata).Algorithms()
 	return &api.Algorithms{
 		KeyExchange: a.KeyExchange, HostKey: a.HostKey,
 		Cipher: bothWays(a.Write.Cipher, a.Read.Cipher), MAC: bothWays(a.Write.MAC, a.Read.MAC),

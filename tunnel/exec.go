@@ -286,7 +286,6 @@ func (s *Stream) Check() error {
 		return errAside
 	case standingReplaced:
 		return ErrReplaced
-	case standingUsed:
 	}
 	return nil
 }

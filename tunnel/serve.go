@@ -58,7 +58,6 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 		}
 		h.enterLocked()
 		return next
-	case retry.Try, retry.Wait:
 	}
 	f.tries.EndBan(now)
 	if next.Do == retry.Wait && f.tries.Stop == nil {

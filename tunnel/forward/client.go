@@ -147,9 +147,7 @@ func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
 func (c *clientConn) waitForTarget(hold, page context.Context, state *targetState) error {
 	var retry <-chan time.Time
 	if state.target != nil {
-		t := time.NewTimer(downRetry)
-		defer t.Stop()
-		retry = t.C
+		retry = time.After(downRetry)
 	}
 	ended := c.preread.done
 	for {

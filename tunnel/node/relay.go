@@ -232,16 +232,10 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 	}
 }
 
-func (r *sharedRelay) stepOptions() step.Options {
-	o := r.options()
-	o.Changed = r.told
-	return o
-}
-
 // startNew starts a relay.
 func (r *sharedRelay) startNew() (*runningRelay, error) {
 	var c *step.Conn
-	o := r.stepOptions()
+	o := r.options()
 	stream, err := r.start(r.ctx, false, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
 		c, err = step.Start(ctx, process, o)
 		return err
@@ -264,7 +258,7 @@ func (r *sharedRelay) takeOver() (*runningRelay, error) {
 	}
 	var c *step.Conn
 	stream, err := r.byAnyWay(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
-		c, err = step.TakeOver(ctx, process, left.Ticket, r.stepOptions())
+		c, err = step.TakeOver(ctx, process, left.Ticket, r.options())
 		return err
 	})
 	if errors.Is(err, step.ErrGone) {

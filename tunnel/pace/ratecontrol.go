@@ -195,7 +195,6 @@ func (c *rateControl) enter(p phase, at time.Time) {
 		c.rate, c.reference = 0, 0
 	case pacing:
 		c.filled, c.looked, c.last, c.growth = at, at, at, 0
-	case draining, looking:
 	}
 }
 
