@@ -194,20 +194,11 @@ func (s *Stream) begin(command, line string) (err error) {
 	if s.session, err = s.conn.client.NewSession(); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = s.session.Close()
-		}
-	}()
-	if s.in, err = s.session.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := s.session.StdoutPipe()
-	if err != nil {
-		return err
-	}
+	s.in, _ = s.session.StdinPipe() // a pipe fails only after the start
+	out, _ := s.session.StdoutPipe()
 	s.out, s.session.Stderr = bufio.NewReader(out), s.stderr
 	if err := s.session.Start(command); err != nil {
+		_ = s.session.Close()
 		return fmt.Errorf("running a command: %w", err)
 	}
 	_, _ = io.WriteString(s.in, line+"\n") // if the command has ended, it says why

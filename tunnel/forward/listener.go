@@ -164,8 +164,7 @@ func listenUnix(path string, shared bool) (*localListener, error) {
 	if err := removeStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "unix", path)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}

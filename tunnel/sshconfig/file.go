@@ -171,16 +171,14 @@ func (r *reader) file(path string, must bool, depth int) error {
 	if err != nil {
 		return err
 	}
-	number := 0
-	for line := range strings.Lines(string(content)) {
-		number++
+	for i, line := range strings.Split(string(content), "\n") {
 		switch key, value := splitLine(line); key {
 		case "host":
 			patterns := strings.Fields(strings.ReplaceAll(value, `"`, ""))
 			r.hosts = append(r.hosts, patterns...)
 			r.begin(patterns)
 		case "match":
-			r.match(path, number, value)
+			r.match(path, i+1, value)
 		case "include":
 			if err := r.include(value, depth); err != nil {
 				return err

@@ -140,15 +140,9 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	return s, nil
 }
 
-// programDefaults are what ssh programs do unless the user sets something else, by the file of the
-// program: an update of OpenSSH may change them.
-var programDefaults sync.Map // of programFile: directives
-
-type programFile struct {
-	path    string
-	size    int64
-	written time.Time
-}
+// programDefaults are what ssh programs do unless the user sets something else, by path, size and
+// time of the program: an update of OpenSSH may change them.
+var programDefaults sync.Map // of directives
 
 // defaultsOf returns the defaults of an ssh program, which are the same for every host but
 // for its name: the user set what differs from them.
@@ -157,7 +151,7 @@ func (r Resolver) defaultsOf(ctx context.Context, program string) (directives, e
 	if err != nil {
 		return nil, failure.OfStart(err).Wrap(fmt.Errorf("ssh -G: %w", err))
 	}
-	file := programFile{program, info.Size(), info.ModTime()}
+	file := fmt.Sprint(program, info.Size(), info.ModTime())
 	if known, ok := programDefaults.Load(file); ok {
 		return known.(directives), nil
 	}

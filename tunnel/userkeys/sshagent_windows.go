@@ -31,8 +31,7 @@ func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 		return dialPipe(ctx, pageant)
 	}
 	if !strings.HasPrefix(socket, `\\.\pipe\`) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	return dialPipe(ctx, socket)
 }
