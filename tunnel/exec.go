@@ -152,7 +152,7 @@ type Stream struct {
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
-	stderr  *stderrBuffer
+	Stderr  *stderrBuffer // what the command prints there
 	exited  chan struct{}
 	status  int
 	err     error // why there is no status
@@ -167,7 +167,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error
 		return nil, c.orDown(err)
 	}
 	return open(ctx, c, func() (*Stream, error) {
-		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
+		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, Stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
 		err := s.begin(command, line)
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
 			slot.Refused()
@@ -181,7 +181,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error
 		c.wg.Go(func() {
 			defer slot.Release()
 			s.status, s.err = exitStatus(s.session.Wait())
-			s.stderr.end()
+			s.Stderr.end()
 			close(s.exited)
 			_ = s.session.Close()
 		})
@@ -196,7 +196,7 @@ func (s *Stream) begin(command, line string) (err error) {
 	}
 	s.in, _ = s.session.StdinPipe() // a pipe fails only after the start
 	out, _ := s.session.StdoutPipe()
-	s.out, s.session.Stderr = bufio.NewReader(out), s.stderr
+	s.out, s.session.Stderr = bufio.NewReader(out), s.Stderr
 	if err := s.session.Start(command); err != nil {
 		_ = s.session.Close()
 		return fmt.Errorf("running a command: %w", err)
@@ -216,7 +216,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	case s.err != nil:
 		return n, s.err
 	case s.status != 0:
-		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.stderr.text())
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.Stderr.Text())
 	}
 	return n, io.EOF
 }
@@ -245,16 +245,6 @@ func (s *Stream) Exited() <-chan struct{} { return s.exited }
 // Status is the exit status of a command that has ended; the error is why there is none.
 func (s *Stream) Status() (int, error) { return s.status, s.err }
 
-// Stderr is what the command printed on standard error, from the end.
-func (s *Stream) Stderr() string { return s.stderr.raw() }
-
-// StderrText is the last lines of that for people, without debug messages.
-func (s *Stream) StderrText() api.RemoteText { return s.stderr.text() }
-
-// AwaitStderr waits for words on standard error, and reports whether they came before the
-// end.
-func (s *Stream) AwaitStderr(words string) bool { return s.stderr.await(words) }
-
 // Await calls f, and returns early when ctx ends or the connection does not respond.
 func (s *Stream) Await(ctx context.Context, f func() error) error {
 	_, err := open(ctx, s.conn, func() (struct{}, error) { return struct{}{}, f() }, func(struct{}) {})
@@ -262,12 +252,7 @@ func (s *Stream) Await(ctx context.Context, f func() error) error {
 }
 
 // Lost is api.ErrDown with the reason once the connection that the stream is on has ended.
-func (s *Stream) Lost() error {
-	if !s.conn.ended() {
-		return nil
-	}
-	return s.conn.downError()
-}
+func (s *Stream) Lost() error { return s.conn.lost() }
 
 // Check says why nothing new is opened over the stream: its connection does not respond
 // now, or it was replaced (ErrReplaced).

@@ -146,25 +146,21 @@ func (k *Keys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ss
 	signature, err := sign()
 	done()
 	k.TooLate = k.ctx.Err() != nil
-	k.signed(key, err)
-	return signature, err
-}
-
-// HasSigned reports whether a key was asked to sign, which the server accepts.
-func (k *Keys) HasSigned() bool { return len(k.spent) > 0 }
-
-func (k *Keys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.Touched = k.Touched || strings.HasPrefix(key.Type(), "sk-")
 	if err != nil {
 		k.SignFailure = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
 		k.Cause = err
 		k.o.Log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
-		return
+		return nil, err
 	}
 	k.used, _ = key.(*ssh.Certificate)
 	k.SignFailure, k.Cause = "", nil
+	return signature, nil
 }
+
+// HasSigned reports whether a key was asked to sign, which the server accepts.
+func (k *Keys) HasSigned() bool { return len(k.spent) > 0 }
 
 // fileKeys are the key files that exist and can be read.
 func (k *Keys) fileKeys(paths ...string) []*fileKey {
