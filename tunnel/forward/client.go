@@ -109,10 +109,10 @@ func (c *clientConn) checkRequests() {
 	if requests.hosts == nil && requests.edit == nil {
 		return
 	}
-	c.conn = newCheckedConn(c.conn, requests, func(err error) {
+	c.conn = &checkedConn{Conn: c.conn, requests: requests, refused: func(err error) {
 		c.counters.refused.Add(1)
 		c.log.Warn("refused a request", "err", err)
-	})
+	}}
 }
 
 // connect connects to the target, and waits while there is none.

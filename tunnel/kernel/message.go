@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 )
 
+// header is what of a message's header matters here.
+type header struct {
+	ID   string `json:"msg_id"`
+	Type string `json:"msg_type"`
+}
+
 // message is what of a message of Jupyter's protocol matters here.
 type message struct {
-	Header, Parent struct {
-		ID   string `json:"msg_id"`
-		Type string `json:"msg_type"`
-	}
+	Header   header
+	Parent   header `json:"parent_header"`
 	Metadata struct {
 		Cell string `json:"cellId"`
 	}
@@ -23,41 +27,24 @@ type message struct {
 
 // parse reads a message: of JSON, or of v1.kernel.websocket.jupyter.org, which is the number of
 // offsets, the offsets, and the channel, header, parent header, metadata and content between them.
+// A part of another form is left out: such a message does not matter.
 func parse(b []byte) (m message, ok bool) {
 	if len(b) > 0 && b[0] == '{' {
-		var whole struct {
-			Header       json.RawMessage
-			ParentHeader json.RawMessage `json:"parent_header"`
-			Metadata     json.RawMessage
-			Content      json.RawMessage
-		}
-		if json.Unmarshal(b, &whole) != nil {
-			return m, false
-		}
-		return m, m.read(whole.Header, whole.ParentHeader, whole.Metadata, whole.Content)
+		_ = json.Unmarshal(b, &m)
+		return m, m.Header.Type != ""
 	}
 	const count, size = 6, 8
 	if len(b) < (1+count)*size || binary.LittleEndian.Uint64(b) < count {
 		return m, false
 	}
-	var parts [count - 2][]byte
-	for i := range parts {
+	for i, part := range []any{&m.Header, &m.Parent, &m.Metadata, &m.Content} {
 		from, to := binary.LittleEndian.Uint64(b[(2+i)*size:]), binary.LittleEndian.Uint64(b[(3+i)*size:])
 		if from > to || to > uint64(len(b)) {
 			return m, false
 		}
-		parts[i] = b[from:to]
+		_ = json.Unmarshal(b[from:to], part)
 	}
-	return m, m.read(parts[0], parts[1], parts[2], parts[3])
-}
-
-func (m *message) read(header, parent, metadata, content []byte) bool {
-	// One whose parts are of another form is not one that matters.
-	_ = json.Unmarshal(header, &m.Header)
-	_ = json.Unmarshal(parent, &m.Parent)
-	_ = json.Unmarshal(metadata, &m.Metadata)
-	_ = json.Unmarshal(content, &m.Content)
-	return m.Header.Type != ""
+	return m, m.Header.Type != ""
 }
 
 // ends returns the id of the cell whose end the message tells; "" and true: that of all.

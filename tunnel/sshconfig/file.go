@@ -32,18 +32,11 @@ func fromFiles(destination, config string) (Settings, error) {
 	local, _ := LocalUser()
 	override(said, "user", cmp.Or(user, said.first("user"), local))
 	override(said, "port", cmp.Or(port, said.first("port"), "22"))
-	name := cmp.Or(said.first("hostname"), alias)
-	override(said, "hostname", strings.NewReplacer("%%", "%", "%h", alias).Replace(name))
+	override(said, "hostname", strings.NewReplacer("%%", "%", "%h", alias).Replace(cmp.Or(said.first("hostname"), alias)))
 	defaults := directives{"identityfile": defaultIdentities}
 	global := filepath.Join(systemDir(), "ssh_known_hosts")
-	for key, value := range map[string]string{
-		"userknownhostsfile":   "~/.ssh/known_hosts ~/.ssh/known_hosts2",
-		"globalknownhostsfile": global + " " + global + "2",
-	} {
-		if said.first(key) == "" {
-			override(said, key, value)
-		}
-	}
+	override(said, "userknownhostsfile", cmp.Or(said.first("userknownhostsfile"), "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
+	override(said, "globalknownhostsfile", cmp.Or(said.first("globalknownhostsfile"), global+" "+global+"2"))
 	if len(said["identityfile"]) == 0 {
 		said["identityfile"] = defaultIdentities
 	}
