@@ -45,9 +45,8 @@ func matchedAddress(re *regexp.Regexp, text string, m []int) address {
 	a.host = unwrapHost(a.host)
 	a.path, _ = group("path")
 	a.socket, _ = group("socket")
-	if port, _ := group("port"); port != "" {
-		a.port, _ = parsePort(port)
-	}
+	port, _ := group("port")
+	a.port = parsePort(port)
 	if token, at := group("token"); at >= 0 {
 		a.setToken(token)
 	}
@@ -90,7 +89,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 	if u.near != "" && !r.marked(u.near, l, nearby) || u.late && !r.ev.announced(u.app) || u.unnamed && l.app != "" && l.app != u.app {
 		return false
 	}
-	addr, ok := l.match(u.re())
+	addr, ok := l.match(u.pattern())
 	if !ok {
 		return false
 	}
