@@ -131,11 +131,12 @@ func submitScriptError(res remote.Result) error {
 	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
 		words += " " + sched.LastErrorLine(remote.Result{Stderr: text[:at]})
 	}
-	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", sched.HintOf(words, noRoom))
+	full, _ := sched.BestMatch(noRoom, words)
+	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", full.Words)
 }
 
 // noRoom are the messages of a full disk.
-var noRoom = sched.RefusalHints([][2]string{{sched.DiskFull, sched.DiskFullHint}})
+var noRoom = sched.Messages([][3]string{{sched.DiskFull, sched.DiskFullHint}})
 
 func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 	parts := sections(string(res.Stdout), mark)

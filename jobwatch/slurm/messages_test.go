@@ -33,7 +33,7 @@ func TestEveryPatternOfSlurmCompiles(*testing.T) {
 	for _, pattern := range []func() *regexp.Regexp{anyKey, tailKey, lineKey, freeKey, firstFree} {
 		pattern() // panics if it is no pattern
 	}
-	jobtest.CompilePatterns(refusals, nil)
+	jobtest.CompilePatterns(refusals)
 }
 
 func TestEveryKnownRefusalOfSlurmGetsItsCauseAndRemedy(t *testing.T) {
