@@ -215,7 +215,3 @@ func (scheduler) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial)
 func (scheduler) Extend(context.Context, *remote.Shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
-
-func (scheduler) Matches(job api.Job, id string) bool { return job.ID == id }
-
-func (scheduler) AsRequested(job api.Job, _ string) api.Job { return job }

@@ -72,16 +72,6 @@ func WholeRef(s Scheduler, job api.Job) (ref string) {
 	return job.Ref()
 }
 
-// AsTask returns job with the id that it was requested by. If its own id is that of a task, which
-// follows the array's id and a separator, the number of the task goes to api.Job.Task.
-func AsTask(job api.Job, id, separator string) api.Job {
-	if task, ok := strings.CutPrefix(job.ID, id+separator); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
-		job.Task = task
-	}
-	job.ID = id
-	return job
-}
-
 // PickRecord is Pick, and returns the record of the job too.
 func PickRecord[R any](s Scheduler, records []R, jobOf func(R) api.Job, id string) (job api.Job, r R, ok bool) {
 	jobs := lists.Map(records, jobOf)

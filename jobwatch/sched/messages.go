@@ -203,6 +203,22 @@ func CommandError(command string, exit int, words string) error {
 	return api.Errorf(api.CodeFailed, "%s failed with status %d: %s", command, exit, words)
 }
 
+// Failure is the error for a command's status and messages, nil for success. noAnswer and noJob match the
+// messages that mean ErrNoAnswer and ErrNoJob.
+func Failure(command string, res remote.Result, noAnswer, noJob *regexp.Regexp) error {
+	switch {
+	case res.Exit == 0:
+		return nil
+	case res.Exit == 124:
+		return fmt.Errorf("%w: %s did not end in time", remote.ErrNoAnswer, command)
+	case noAnswer.Match(res.Stderr):
+		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, LastErrorLine(res))
+	case noJob != nil && noJob.Match(res.Stderr):
+		return ErrNoJob
+	}
+	return CommandError(command, res.Exit, LastErrorLine(res))
+}
+
 // LastErrorLine is the most useful line of a failed command's output: the last one.
 func LastErrorLine(res remote.Result) string {
 	text := cmp.Or(strings.TrimSpace(string(res.Stderr)), strings.TrimSpace(string(res.Stdout)))

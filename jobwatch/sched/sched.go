@@ -87,8 +87,31 @@ type Scheduler interface {
 	Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (Usage, error)
 }
 
-// Basic is what a Scheduler does that only some schedulers can do otherwise.
-type Basic struct{}
+// Basic is what a Scheduler does that only some schedulers do otherwise.
+type Basic struct {
+	TaskSeparator string // between an array's id and a task's number, as in 54_1; "": tasks have no ids of that form
+	RangeMarks    string // an id with one of these characters stands for several tasks
+}
+
+// Matches implements [Scheduler]: the tasks 54_0 and 54_[2-5] match the array 54, and the parts 64+0 and 64+1
+// Slurm's heterogeneous job 64.
+func (b Basic) Matches(job api.Job, ref string) bool {
+	id, cluster := SplitRef(ref)
+	if cluster != "" && job.Cluster != cluster {
+		return false
+	}
+	part := strings.HasPrefix(job.ID, id+b.TaskSeparator) || strings.HasPrefix(job.ID, id+"+")
+	return job.ID == id || b.TaskSeparator != "" && part
+}
+
+// AsRequested implements [Scheduler]: it makes 54_1 the task 1 of 54.
+func (b Basic) AsRequested(job api.Job, id string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+b.TaskSeparator); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
 
 // WithName implements [Scheduler].
 func (Basic) WithName(_ context.Context, _ *remote.Shell, jobs []api.Job, _ string) ([]api.Job, error) {
@@ -121,14 +144,24 @@ func (Basic) TestStart(context.Context, *remote.Shell, Trial) (Start, error) {
 // AddClusters implements [Scheduler].
 func (Basic) AddClusters([]string) bool { return false }
 
-// ArrayOf implements [Scheduler].
-func (Basic) ArrayOf(id string) string { return id }
+// ArrayOf implements [Scheduler]: it is 54 for 54_1 and for 54_[2-5].
+func (b Basic) ArrayOf(id string) string {
+	if b.TaskSeparator != "" {
+		id, _, _ = strings.Cut(id, b.TaskSeparator)
+	}
+	return id
+}
 
 // IsTaskRange implements [Scheduler].
-func (Basic) IsTaskRange(string) bool { return false }
+func (b Basic) IsTaskRange(id string) bool { return strings.ContainsAny(id, b.RangeMarks) }
 
 // TaskRef implements [Scheduler].
-func (Basic) TaskRef(job api.Job) string { return job.Ref() }
+func (b Basic) TaskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID += b.TaskSeparator + job.Task
+	}
+	return job.Ref()
+}
 
 // Processes implements [Scheduler].
 func (Basic) Processes(context.Context, *remote.Shell, string) ([]int, error) { return nil, nil }

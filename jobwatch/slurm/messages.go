@@ -172,6 +172,8 @@ var reasonParts = []struct {
 	{"Reserved for maintenance", "", sched.Reason{Words: "a maintenance is coming: a shorter --time may fit before it"}},
 }
 
+var noJob = regexp.MustCompile(`Invalid job id`)
+
 // noAnswer matches the messages that say that the controller does not answer.
 var noAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +
 	`Transport endpoint|Connection refused|Connection timed out|Protocol authentication error|Munge encode failed|` +
