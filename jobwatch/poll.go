@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/jobwatch/sched"
@@ -60,19 +61,9 @@ func (p *poll) Serve(ctx context.Context) error {
 // pause waits until the next query is due.
 func (p *poll) pause(ctx context.Context) error {
 	for {
-		var timer <-chan time.Time
-		if at, ok := p.nextQuery(); ok {
-			wait := time.Until(at)
-			if wait <= 0 {
-				return ctx.Err()
-			}
-			timer = time.After(wait)
-		}
-		select {
-		case <-ctx.Done():
+		at, ok := p.nextQuery()
+		if ok && time.Until(at) <= 0 || !ctxtime.SleepUntil(ctx, at, p.wake) {
 			return ctx.Err()
-		case <-p.wake:
-		case <-timer:
 		}
 	}
 }

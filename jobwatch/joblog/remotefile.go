@@ -20,23 +20,15 @@ import (
 // Read reads a log from its beginning to its current end, in parts of maxRead. The path
 // may be a glob, as in FollowOptions.
 func Read(ctx context.Context, r remote.Runner, path string, sink func(Chunk)) error {
-	sh := remote.On(r)
-	var pos Position
-	for {
-		file, err := readExisting(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
-		if err != nil {
-			return err
-		}
-		if len(file.data) == 0 || pos.Path != "" && (file.path != pos.Path || file.start != pos.Offset) {
-			return nil
-		}
-		chunk := Chunk{Path: file.path, Offset: file.start, Data: file.data}
-		sink(chunk)
-		pos = Position{Path: chunk.Path, Offset: chunk.Offset + int64(len(chunk.Data))}
-		if pos.Offset >= file.size {
-			return nil
-		}
+	f := NewFollower(r, FollowOptions{Paths: []string{path}, Whole: true})
+	if err := f.read(ctx, sink); err != nil || f.seen {
+		return err
 	}
+	return notReadable(path)
+}
+
+func notReadable(path string) error {
+	return api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", path)
 }
 
 // Tail returns the last lines of a log, as a terminal would show them.
@@ -251,7 +243,7 @@ func readOne(ctx context.Context, sh *remote.Shell, a fileRequest) (fileContent,
 func readExisting(ctx context.Context, sh *remote.Shell, a fileRequest) (fileContent, error) {
 	file, err := readOne(ctx, sh, a)
 	if err == nil && !file.found {
-		err = api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
+		err = notReadable(a.pattern)
 	}
 	return file, err
 }
