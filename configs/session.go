@@ -130,7 +130,7 @@ func (s *Session) readForward(in *input) {
 
 // checkSessions checks combinations of keys.
 func (l *loader) checkSessions() {
-	ports := &localPorts{src: l.src, first: map[localPort]portUse{}}
+	ports := &localPorts{l.src, map[string][]portUse{}}
 	for i := range l.config.Sessions {
 		s := &l.config.Sessions[i]
 		t := l.session(s.Name)
@@ -349,15 +349,12 @@ func (in *input) pattern(v *node, text string, groups ...string) *regexp.Regexp 
 
 // localPorts are the local ports of all sessions, to find those that are used twice.
 type localPorts struct {
-	src   *source
-	first map[localPort]portUse
+	src  *source
+	uses map[string][]portUse // by port
 }
 
-// localPort is a port of an interface; see interfaceOf. That of no interface is used first by
-// any of them.
-type localPort struct{ on, port string }
-
 type portUse struct {
+	on string // see interfaceOf
 	at span
 	by string // a table's title
 }
@@ -380,17 +377,11 @@ func (p *localPorts) addSession(t *node, s Session) {
 
 // add adds a use of a port, unless an earlier one excludes it.
 func (p *localPorts) add(host, port string, at span, by string) {
-	on, use := interfaceOf(host), portUse{at, by}
-	first, taken := p.first[localPort{"any", port}]
-	if on == "any" {
-		first, taken = p.first[localPort{"", port}]
-	} else if !taken {
-		first, taken = p.first[localPort{on, port}]
-	}
+	on := interfaceOf(host)
+	first, taken := find(p.uses[port], func(u portUse) bool { return u.on == on || u.on == "any" || on == "any" })
 	switch {
 	case !taken:
-		p.first[localPort{on, port}] = use
-		p.first[localPort{"", port}] = cmp.Or(p.first[localPort{"", port}], use)
+		p.uses[port] = append(p.uses[port], portUse{on, at, by})
 	case first.by == by:
 		p.src.addError(at, "", "%s uses local port %s twice, first on line %d", by, port, p.src.lineNumber(first.at))
 	default:
