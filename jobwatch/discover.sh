@@ -81,15 +81,8 @@ environments() {
 on_path() {
 	program=$(command -v jupyter) || return 0
 	for file in "$program" "$(readlink -f "$program")"; do
-		case $file in /*/bin/*)
-			found=$(jupyter_in path "${file%/bin/*}" "$program")
-			if [ -n "$found" ]; then
-				printf '%s\n' "$found"
-				return
-			fi
-			;;
-		esac
-	done
+		case $file in /*/bin/*) jupyter_in path "${file%/bin/*}" "$program" ;; esac
+	done | head -n 1
 }
 
 # module_names prints the modules whose names say Jupyter.
