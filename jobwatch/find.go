@@ -126,7 +126,7 @@ func (q Query) requestedID(s sched.Scheduler, found string) string {
 
 // withDetail adds the facts that only the detail has.
 func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job) api.Job {
-	if job.Log != "" && s.Kind().ListHasFiles {
+	if job.Log != "" && s.Kind().JobsAreProcesses {
 		return job
 	}
 	if err := w.host.turn.Lock(ctx); err != nil {

@@ -226,7 +226,7 @@ func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.
 	for _, x := range p.activeWatches() {
 		l := listing{watch: x}
 		l.row, l.listed = sched.Pick(s, jobs, x.id)
-		if !s.Kind().ListHasFiles {
+		if !s.Kind().JobsAreProcesses {
 			l.row.Log = "" // the list's guess is not certain enough to read
 		}
 		if l.job = x.withKnownNode(l.row); few {

@@ -133,16 +133,13 @@ func countCPUs(list string) int {
 	}
 	total := 0
 	for part := range strings.SplitSeq(list, ",") {
-		from, to, several := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		if err != nil {
-			return 0
+		var first, last int
+		n, _ := fmt.Sscanf(part, "%d-%d", &first, &last)
+		if n == 1 && !strings.Contains(part, "-") {
+			last = first
 		}
-		last := first
-		if several {
-			if last, err = strconv.Atoi(to); err != nil || last < first {
-				return 0
-			}
+		if n == 0 || last < first {
+			return 0
 		}
 		total += last - first + 1
 	}

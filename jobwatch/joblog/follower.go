@@ -84,6 +84,7 @@ type Follower struct {
 
 // source is one of the files followed.
 type source struct {
+	number  int // among the paths
 	pattern string
 	newer   time.Time
 	pos     Position // guarded by Follower.mu; written by Serve only
@@ -96,7 +97,7 @@ func NewFollower(r remote.Runner, o FollowOptions) *Follower {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	f := &Follower{options: o, sh: &remote.Shell{Runner: r, Limit: o.Limits.Command}, wake: make(chan struct{}, 1)}
 	for i, p := range o.Paths {
-		s := &source{pattern: p, newer: o.NewerThan}
+		s := &source{number: i, pattern: p, newer: o.NewerThan}
 		if !s.newer.IsZero() && NamesJob(p, o.JobID) {
 			s.newer = s.newer.Add(-24 * time.Hour)
 		}
@@ -225,11 +226,7 @@ func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 		return err
 	}
 	for i, g := range contents {
-		named := func(c Chunk) {
-			c.Source = i
-			sink(c)
-		}
-		if err := f.deliver(ctx, named, f.sources[i], g); err != nil {
+		if err := f.deliver(ctx, sink, f.sources[i], g); err != nil {
 			return err
 		}
 	}
@@ -283,7 +280,7 @@ func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g f
 // unread is the part of g that was not read before. If the file is not the same as
 // before, that is all of it, with Reset.
 func (s *source) unread(g fileContent) Chunk {
-	all := Chunk{Path: g.path, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
+	all := Chunk{Path: g.path, Source: s.number, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
 	if s.pos.Path == "" || g.path != s.pos.Path || g.start == 0 && s.pos.Offset > int64(len(s.pos.Tail)) {
 		return all
 	}
@@ -291,7 +288,7 @@ func (s *source) unread(g fileContent) Chunk {
 	if !same {
 		return all
 	}
-	return Chunk{Path: g.path, Offset: s.pos.Offset, Data: rest}
+	return Chunk{Path: g.path, Source: s.number, Offset: s.pos.Offset, Data: rest}
 }
 
 // advance is the position after c.
@@ -327,7 +324,7 @@ func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, 
 	}
 	sink(head)
 	s.seen = true
-	rest := Chunk{Path: tail.path, Offset: tail.start, Data: tail.data}
+	rest := Chunk{Path: tail.path, Source: s.number, Offset: tail.start, Data: tail.data}
 	if cut := bytes.IndexByte(rest.Data, '\n'); cut >= 0 {
 		rest.Offset, rest.Data = rest.Offset+int64(cut)+1, rest.Data[cut+1:]
 	}

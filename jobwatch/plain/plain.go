@@ -27,7 +27,6 @@ var Kind = sched.Kind{
 	Name:             "none",
 	New:              func() sched.Scheduler { return scheduler{} },
 	JobsAreProcesses: true,
-	ListHasFiles:     true,
 	Submit:           submitScript,
 }
 

@@ -186,8 +186,6 @@ type Kind struct {
 	Installed, Responds string
 	// NodeNames is the sh text that prints the other names of the node "$n".
 	NodeNames string
-	// ListHasFiles: a list has as much about a job's files as detail.
-	ListHasFiles bool
 	// ShortList: a list has little about each job, and every detail costs a connection. So the
 	// watched jobs are queried alone if they are few; see Scheduler.Details.
 	ShortList bool
@@ -204,7 +202,8 @@ type Kind struct {
 	JobVariables []string
 	// HasSteps: programs can be started inside a running job, and StepOutput shows their output.
 	HasSteps bool
-	// JobsAreProcesses: there is no scheduler, and a job is a process on the login node.
+	// JobsAreProcesses: there is no scheduler, and a job is a process on the login node. A list has as much about
+	// its files as detail.
 	JobsAreProcesses bool
 	// AsksStart: when a job would start is a question to the server.
 	AsksStart bool

@@ -438,28 +438,22 @@ case $id in *_*) id=$(limit squeue ` + onCluster(cluster) + `-h -j "$id" -O JobI
 `
 }
 
-// StepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
-// lines. The program would see an end of sattach's input, so that is kept open until sattach
+// StepOutput attaches to the job's two newest steps for 3 seconds: their daemon keeps the last
+// lines, which arrive at once. The program would see an end of sattach's input, so that is kept open until sattach
 // was killed.
 func (scheduler) StepOutput(ctx context.Context, sh *remote.Shell, ref string) ([]byte, error) {
 	id, cluster := sched.SplitRef(ref)
 	res, err := query(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 `+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
-for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
-	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
+for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n 2); do
+	timeout -s KILL 4 sh -c 'sleep 60 | timeout -s KILL 3 sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo
-done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
+done 2>/dev/null | head -c 262144`)
 	if res.Exit == 127 {
 		return nil, sched.ErrNoSteps
 	}
 	return res.Stdout, err
 }
-
-const (
-	maxSteps    = 2       // how many of a job's steps are read, the newest ones
-	stepSeconds = 3       // for how long: earlier output arrives at once
-	stepBytes   = 1 << 18 // how much of their output is read
-)
 
 // Usage adds up the job's steps. Slurm counts only where it gathers accounting.
 func (scheduler) Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (sched.Usage, error) {
