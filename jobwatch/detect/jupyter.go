@@ -49,9 +49,7 @@ var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyte
 
 func readJupyterHeader(r *reader, l logLine) {
 	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
-		if r.ev.wants(appJupyter) {
-			r.ev.server(appJupyter).announcing = true // its addresses follow
-		}
+		r.ev.server(appJupyter).announcing = true // its addresses follow
 		r.mark(jupyterBlock, l)
 	}
 }
