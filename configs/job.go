@@ -372,10 +372,11 @@ const CommandJob = "command"
 type jobKind struct {
 	name string
 	what string // for the head of the script
-	app  string // what its log announces
+	app  string // what its log announces, or that it serves nothing
 	// software are the answers that tell where its program is.
 	software string
 	open     bool // its page asks for no token or password
+	alone    bool // nothing else in its log is the session's page
 	// tellsIdle: whether it is used can be read.
 	tellsIdle bool
 	// questions are those of no other job.
@@ -388,13 +389,13 @@ var jobKinds = []jobKind{
 	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", software: anySoftware, open: true, questions: []Question{
 		{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"},
 	}},
-	{name: "code-server", what: "VS Code in the browser", app: "code-server", software: "modules, conda or container", tellsIdle: true},
-	{name: "rstudio", what: "RStudio", app: "rstudio", software: "modules or container"},
-	{name: "desktop", what: "A desktop", app: "novnc", software: "modules or container", questions: []Question{
+	{name: "code-server", what: "VS Code in the browser", app: "code-server", software: "modules, conda or container", alone: true, tellsIdle: true},
+	{name: "rstudio", what: "RStudio", app: "rstudio", alone: true, software: "modules or container"},
+	{name: "desktop", what: "A desktop", app: "novnc", alone: true, software: "modules or container", questions: []Question{
 		{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},
 		{Name: "novnc", Ask: "The folder of noVNC, if it is in none of the usual places", Kind: AskPath, Quiet: true},
 	}},
-	{name: ShellApp, what: "A job to work in"},
+	{name: ShellApp, what: "A job to work in", app: ShellApp, alone: true},
 	{name: CommandJob, what: "A program of your own", app: "command", open: true},
 	{name: runJob, what: "A command"},
 }

@@ -275,13 +275,8 @@ var appAliases = map[string]string{
 // checkApp reports an unknown app: the session would never be ready. The user's own app
 // has precedence over an alias of its name.
 func (l *loader) checkApp(t *node, s *Session) {
-	if s.App == "" {
-		switch b := jobKindOf(s.Builtin()); b.name {
-		case ShellApp:
-			s.App = ShellApp
-		case "code-server", "rstudio", "desktop":
-			s.App = b.app
-		}
+	if b := jobKindOf(s.Builtin()); s.App == "" && b.alone {
+		s.App = b.app
 	}
 	known := append(api.Apps(), ShellApp)
 	if s.App == "" || slices.Contains(known, s.App) || l.root.get("app").byKey[s.App] != nil {

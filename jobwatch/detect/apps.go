@@ -131,16 +131,12 @@ var pageRules = []rule{
 	{app: appNext, act: marks, needle: "next.js", re: `\bNext\.js v?\d+\.`},
 	{app: appNext, act: announces, needle: "- local:", near: appNext, desc: ownURL, re: `- Local:\s+` + urlPattern},
 	{app: appNext, act: announces, needle: "- network:", near: appNext, desc: ownURL, re: `- Network:\s+` + urlPattern},
-}
 
-// modelRules are of servers of language models, which programs talk to.
-var modelRules = []rule{
+	// Servers of language models, which programs talk to.
 	{app: appVLLM, act: announces, needle: "starting vllm api server", desc: ownURL, re: `Starting vLLM API server(?: \d+)?(?: \([^)]*\))? on ` + urlPattern},
 	{app: appOllama, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: `msg="Listening on ` + bindPattern + ` \(version `},
-}
 
-// dashboardRules are of dashboards of a computation.
-var dashboardRules = []rule{
+	// Dashboards of a computation.
 	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: `\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern},
 	{app: appMLflow, act: marks, needle: "mlflow", re: `\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`},
 	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, desc: ownURL, re: `Listening at: ` + urlPattern},

@@ -41,7 +41,7 @@ type rule struct {
 
 // builtinRules returns the rules of all known apps, which are indexed once.
 var builtinRules = sync.OnceValue(func() *ruleSet {
-	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules, modelRules, dashboardRules,
+	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules,
 		vncRules, webRules, invitationRules, appNameRules))
 })
 
