@@ -42,17 +42,19 @@ export function bytes(n) {
   return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
+export const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
 export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: 1 });
 
 // The kind of a state gives its colour; its words are the agent's, and never depend on colour alone.
 const sessionKinds = {
-  connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", ready: "good",
-  "needs-login": "attention", reconnecting: "busy", failed: "trouble", down: "quiet", ended: "quiet",
+  connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", reconnecting: "busy",
+  ready: "good", "needs-login": "attention", failed: "trouble",
 };
 
 export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts.get(s.name)?.state ?? s.state)];
 
-const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble", down: "quiet" };
+const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble" };
 
 export function hostState(h) {
   const kind = h.asking || h.notRespondingSince ? "attention" : hostKinds[h.state] ?? "quiet";
@@ -68,7 +70,6 @@ export function hostLabel(alias) {
 const jobKinds = {
   held: "attention", queued: "busy", configuring: "busy", running: "good", preempted: "attention",
   failed: "trouble", oom: "trouble", nodefail: "trouble",
-  completing: "quiet", finished: "quiet", cancelled: "quiet", timeout: "quiet", neverran: "quiet", unknown: "quiet",
 };
 
 export const jobState = (job) => [jobKinds[job.state] ?? "quiet", sentence(model.words[job.state] ?? job.state)];
