@@ -27,8 +27,17 @@ func (s *Server) routes() http.Handler {
 	if err != nil {
 		panic(err) // the name is a constant
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /", http.FileServerFS(files))
+	modules, err := fs.Glob(files, "*.js")
+	if err != nil {
+		panic(err) // the pattern is one, too
+	}
+	preload := lists.Map(modules, func(name string) string { return "<" + name + ">; rel=modulepreload; fetchpriority=low" })
+	mux, static := http.NewServeMux(), http.FileServerFS(files)
+	mux.Handle("GET /", static)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Link"] = preload // else a module is loaded only after the one that imports it
+		static.ServeHTTP(w, r)
+	})
 	mux.Handle("GET /locked", http.RedirectHandler(s.lockedURL(), http.StatusSeeOther))
 	mux.HandleFunc("POST "+enterPath, s.enter)
 	mux.HandleFunc("GET /api/events", s.events)

@@ -104,7 +104,7 @@ function drawAlive() {
 
 function drawNeeds() {
   const { live, gone, config, paused } = model, needs = [];
-  const need = (key, text, ...more) => needs.push(h("div", { key, class: "notice attention" }, tell(undefined, text), more));
+  const need = (key, text, ...more) => needs.push(h("div", { key, class: "notice", "data-kind": "attention" }, tell(undefined, text), more));
   if (!live && gone) {
     const what = gone === "agent" ? "The agent has stopped" : "The dashboard has stopped";
     need("gone", `${what}: this is what was last known. Jobs keep running. To open the dashboard again, choose Dashboard in the tray menu, or run this in a terminal:`, copyable("tunctl dashboard"));

@@ -114,7 +114,8 @@ export function clear() {
 export function report(place, kind, text, hint = "") {
   clear();
   const node = document.createElement("div");
-  node.className = `result ${kind}`;
+  node.className = "result";
+  node.dataset.kind = kind;
   draw(node, h("p", {}, commands(text)), tell("hint", hint), closeButton(() => node.remove()));
   (place?.closest(".card, .row") ?? byId("toast")).append(node);
   byId("told").textContent = `${text} ${hint}`.replaceAll("`", "");
@@ -134,7 +135,7 @@ export async function act(button, what, path, body = {}) {
   button.ariaDisabled = "true"; // it keeps the focus
   try {
     const { text } = await request(path, body);
-    if (text) report(button, "", text);
+    if (text) report(button, "busy", text);
   } catch (error) {
     complain(button, what, error);
   } finally {

@@ -61,14 +61,14 @@ function hours(sums, name = "used") {
 
 const ranText = (w) => `${hours(w.sums)}${w.idle ? `, ${hours(w.sums, "idle")} idle` : ""}`;
 
-const part = (name, style) => h("span", { class: name, style });
+const part = (kind, name, style) => h("span", { class: name, "data-kind": kind, style });
 
 function column(w, top) {
   const day = new Date(w.begin).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
   const text = `Week of ${day}: ${count(w.jobs, "job")}${w.jobs ? `, ${ranText(w)}` : ""}`;
   const height = (seconds) => ({ height: `${(100 * seconds) / top}%` });
   return h("div", { key: w.day, role: "listitem", title: text }, h("span", { class: "hear" }, text),
-    h("span", { class: "stack", "aria-hidden": "true" }, part("other", height(w.ran - w.failed - w.finished)), part("failed", height(w.failed)), part("finished", height(w.finished))),
+    h("span", { class: "stack", "aria-hidden": "true" }, part("quiet", "other", height(w.ran - w.failed - w.finished)), part("trouble", "failed", height(w.failed)), part("good", "finished", height(w.finished))),
     h("span", { class: "day", "aria-hidden": "true" }, day));
 }
 
@@ -76,7 +76,7 @@ function bars(r, longest) {
   const { job, session, host, asked } = r.run, [kind, outcome] = jobState(job);
   const spans = [["asked", 1000 * (asked ?? 0)], ["waited", r.waited], [asked ? "used" : "ran", r.used + r.idle], ["idle", r.idle]];
   const told = spans.filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
-  const track = ["waited", "used", "idle"].map((name) => part(name, { width: r[name] ? `max(2px, ${(100 * r[name]) / longest}%)` : "0" }));
+  const track = ["waited", "used", "idle"].map((name) => part(name === "waited" ? "attention" : undefined, name, { width: r[name] ? `max(2px, ${(100 * r[name]) / longest}%)` : "0" }));
   return h("li", { key: `${host} ${job.id} ${r.at}`, "data-kind": job.state === "finished" ? "good" : kind === "attention" ? "quiet" : kind },
     h("span", { class: "who" }, h("b", {}, session || job.name || job.id), " ", h("span", { class: "about" }, `job ${job.id} on ${hostLabel(host)}, ${clock(r.at)}`)),
     h("span", { class: "track", "aria-hidden": "true" }, track),

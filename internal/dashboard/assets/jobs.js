@@ -155,7 +155,7 @@ async function endSelected() {
       changed();
     }, body);
     if (failed.length) complain(null, `end ${count(failed.length, "job")} of ${jobs.length}`, failed[0]);
-    else if (done === jobs.length) report(null, "", `Ended ${count(done, "job")}.`);
+    else if (done === jobs.length) report(null, "busy", `Ended ${count(done, "job")}.`);
     else throw new Error(`the agent has stopped; ${done} of ${jobs.length} were ended`);
   } catch (error) {
     complain(null, "end the jobs", error);
