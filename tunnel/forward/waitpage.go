@@ -30,7 +30,6 @@ var (
 
 	waitTemplate = template.Must(template.New("wait").Funcs(template.FuncMap{
 		"redact": api.Redact, "spans": api.Spans, "clauses": api.Clauses, "clock": api.ClockText, "duration": api.DurationText,
-		"lasting": lastingSince,
 	}).Parse(waitHTML))
 
 	// waitPolicy allows the page its own style and script, by their hashes, and
@@ -73,16 +72,6 @@ type waitData struct {
 	Retry        int
 	Style        template.CSS
 	Script       template.JS
-}
-
-// lasting is a duration that the page counts on.
-type lasting struct{ Stamp, Text string }
-
-func lastingSince(since, now time.Time) *lasting {
-	if since.IsZero() {
-		return nil
-	}
-	return &lasting{since.Format(time.RFC3339), api.DurationText(now.Sub(since))}
 }
 
 // body renders the page. It contains nothing of the request, so it cannot contain a
