@@ -76,8 +76,9 @@ func (c *controller) terminal(args ...string) func(ctx context.Context) error {
 // actionFor returns the action of a verb; nil for entries that only show something, and for
 // the buttons of old notifications. It runs on the goroutine of Serve, the action does not.
 func (c *controller) actionFor(id choice) func(ctx context.Context) error {
-	verb, name := id.verb, id.name
-	switch verb {
+	name := id.name
+	s, _ := c.view.Status.Session(name)
+	switch id.verb {
 	case verbOpen:
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			id.name = ready[0].Name
@@ -91,32 +92,31 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 	case verbLog:
 		return c.terminal("logs", "-f", name)
 	case verbUp, verbReconnect:
-		return c.up(api.UpRequest{Session: name, Adopt: verb == verbReconnect})
+		return c.up(api.UpRequest{Session: name, Adopt: id.verb == verbReconnect})
 	case verbUpWith:
-		s, _ := c.view.Status.Session(name)
 		for _, with := range s.Recent {
 			if with.String() == id.part {
 				return c.up(api.UpRequest{Session: name, With: with})
 			}
 		}
 	case verbDown, verbCancel:
-		return c.down(name, verb == verbCancel)
+		return c.down(name, id.verb == verbCancel)
 	case verbExtend:
 		return on(api.ExtendRequest{Session: name, Seconds: int64(extendBy.Seconds())}, c.extend)
 	case verbKeep:
-		if s, found := c.view.Status.Session(name); found && !s.IdleEnd.IsZero() {
+		if !s.IdleEnd.IsZero() {
 			return on(api.ExtendRequest{Session: name, Idle: true}, c.extend)
 		}
 	case verbAskEnd:
-		if s, found := c.view.Status.Session(name); found && s.MayHaveLiveJob(time.Now()) {
+		if s.MayHaveLiveJob(time.Now()) {
 			c.announce(endQuestion(s))
 		}
 	case verbEnd:
-		if s, found := c.view.Status.Session(name); found && s.Job != nil && s.Job.ID == id.part {
+		if s.Job != nil && s.Job.ID == id.part {
 			return c.down(name, true)
 		}
 	case verbTrouble:
-		if s, found := c.view.Status.Session(name); found {
+		if s.Name != "" {
 			return c.showDetails(troublePage(s, time.Now()))
 		}
 	case verbDetails:
@@ -174,7 +174,7 @@ func (c *controller) settings(ctx context.Context) error {
 	if _, err := os.Stat(c.ConfigPath); errors.Is(err, fs.ErrNotExist) {
 		c.announce(notification{
 			title: "There is no config yet", body: "A few questions set up your first session.",
-			verbs: []string{verbSetup}, instead: "Set it up from the tray menu.",
+			verbs: []verb{verbSetup}, instead: "Set it up from the tray menu.",
 		})
 		return nil
 	}
@@ -191,8 +191,8 @@ func (c *controller) reportFailure(id choice, err error) {
 	if id.verb == verbOpen && id.part != "" {
 		name += "/" + id.part
 	}
-	p := detailsPage{Title: "Could not " + strings.TrimSpace(verbs[id.verb].attempt+" "+name), Text: action.Cause(err)}
-	n := notification{icon: iconTrouble, title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id.String(), verbs: []string{verbDetails}}
+	p := detailsPage{Title: "Could not " + strings.TrimSpace(id.verb.attempt+" "+name), Text: action.Cause(err)}
+	n := notification{icon: iconTrouble, title: show.Shorten(p.Title, titleMost), body: noteBody(p.Text, name), name: id.String(), verbs: []verb{verbDetails}}
 	if hint := api.HintOf(err); hint != "" {
 		p.Hint = hint
 	} else if command := equivalentCommand(id); command != "" {

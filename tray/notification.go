@@ -46,7 +46,7 @@ type notification struct {
 	job         string    // the job that this is about
 	idle        bool      // until the job is used again
 	name        string    // the session or host that this is about
-	verbs       []string  // what the user can do about it, the most likely first
+	verbs       []verb    // what the user can do about it, the most likely first
 	instead     string    // the same in words, with where else it can be done
 }
 
@@ -234,7 +234,7 @@ func readyNotification(s api.Session, now time.Time) notification {
 // withOpen offers to open the session's page, if it has one.
 func (n notification) withOpen(s api.Session) notification {
 	if openable(s) {
-		n.verbs, n.instead = []string{verbOpen}, "Open it from the tray menu."
+		n.verbs, n.instead = []verb{verbOpen}, "Open it from the tray menu."
 	}
 	return n
 }
@@ -242,10 +242,10 @@ func (n notification) withOpen(s api.Session) notification {
 func endedNotification(s api.Session) notification {
 	n := notification{kind: kindEnded, name: s.Name, body: noteBody(s.Cause, s.Name, s.Host)}
 	if s.State == api.SessionFailed {
-		n.icon, n.title, n.verbs, n.instead = iconTrouble, headline("", s.Name, " failed"), []string{verbTrouble}, "The tray menu shows what went wrong."
+		n.icon, n.title, n.verbs, n.instead = iconTrouble, headline("", s.Name, " failed"), []verb{verbTrouble}, "The tray menu shows what went wrong."
 		return n
 	}
-	n.title, n.verbs, n.instead = headline("", s.Name, " has ended"), []string{verbUp}, "Start it again from the tray menu."
+	n.title, n.verbs, n.instead = headline("", s.Name, " has ended"), []verb{verbUp}, "Start it again from the tray menu."
 	if s.Job != nil {
 		n.verbs = append(n.verbs, verbLog)
 	}
@@ -271,11 +271,11 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 		told.icon, told.limit = iconNeedsYou, s.Job.End
 		told.urgent = s.Job.End.Sub(now) < urgentWithin // an earlier one goes by itself
 		if s.Next == nil && s.Job.State == api.JobRunning {
-			told.verbs, told.instead = []string{verbExtend}, "Extend it from the tray menu, if the site allows that."
+			told.verbs, told.instead = []verb{verbExtend}, "Extend it from the tray menu, if the site allows that."
 		}
 	case n.Kind == api.NoticeIdle && found && s.Job != nil:
 		told.icon, told.idle, told.job, told.limit = iconCharged, s.Idle, s.Job.ID, s.IdleEnd
-		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "Keep it from the tray menu."
+		told.verbs, told.instead = []verb{verbKeep, verbAskEnd}, "Keep it from the tray menu."
 		if s.IdleEnd.IsZero() {
 			told.title, told.instead = headline("", s.Name, " is idle"), "End the job from the tray menu."
 		}
@@ -284,7 +284,7 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
 			told.title, told.body = headline("", words.Capital(first), ""), noteBody(rest)
 		}
-		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
+		told.verbs, told.instead = []verb{verbSettings}, "Edit the config from the tray menu."
 	}
 	return told
 }
@@ -293,7 +293,7 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 func endQuestion(s api.Session) notification {
 	return notification{
 		kind: kindIdle, icon: iconCharged, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
-		body: "This ends " + s.LiveText() + " at once. What is not saved is lost.", verbs: []string{verbKeep, verbEnd},
+		body: "This ends " + s.LiveText() + " at once. What is not saved is lost.", verbs: []verb{verbKeep, verbEnd},
 		instead: "The tray menu ends it, too.",
 	}
 }
@@ -330,7 +330,7 @@ func loginNotification(s api.Session) notification {
 	return notification{
 		kind: kindNeedsLogin, icon: iconNeedsYou, title: headline("Log in to ", s.Host, ""), urgent: true,
 		body: strings.TrimSpace(why + " " + s.Name + " waits for it."),
-		name: s.Host, verbs: []string{verbLogin}, instead: "Log in from the tray menu.",
+		name: s.Host, verbs: []verb{verbLogin}, instead: "Log in from the tray menu.",
 	}
 }
 

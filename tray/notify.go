@@ -25,12 +25,12 @@ func (c *controller) announce(n notification) {
 	// Few desktops show buttons at once, and some show none: the body says what to do, too.
 	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: strings.TrimSpace(n.body + " " + n.instead), Urgent: n.urgent}
 	note.Icon = noteIcon(cmp.Or(n.icon, iconIdle))
-	for _, verb := range n.verbs {
-		id := choice{verb: verb, name: n.name}
-		if verb == verbEnd {
+	for _, v := range n.verbs {
+		id := choice{verb: v, name: n.name}
+		if v == verbEnd {
 			id.part = n.job
 		}
-		note.Actions = append(note.Actions, desktop.Action{Label: verbs[verb].button, Do: func() {
+		note.Actions = append(note.Actions, desktop.Action{Label: v.button, Do: func() {
 			select {
 			case c.acts <- id:
 			default: // more clicks than anybody can make

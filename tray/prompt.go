@@ -120,7 +120,7 @@ func (c *controller) showDialog(ctx context.Context, q *openPrompt) (done bool) 
 	case failed:
 		c.announce(notification{
 			kind: kindNeedsLogin, icon: iconNeedsYou, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
-			body: noWindow(err), verbs: []string{verbAsk}, instead: "Log in from a terminal.",
+			body: noWindow(err), verbs: []verb{verbAsk}, instead: "Log in from a terminal.",
 		})
 	}
 	if err := c.Agent.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil {
