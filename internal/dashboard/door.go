@@ -53,7 +53,7 @@ func (s *Server) doorRoutes() http.Handler {
 		http.Redirect(w, r, "/?"+s.press(r), http.StatusSeeOther)
 	})
 	for _, name := range []string{"style.css", "icon.svg", "copy.js"} {
-		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, assets, "assets/"+name) })
+		mux.HandleFunc("GET /"+name, serveAsset)
 	}
 	return mux
 }

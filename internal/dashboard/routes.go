@@ -6,6 +6,7 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -22,21 +23,21 @@ import (
 //go:embed assets
 var assets embed.FS
 
+// serveAsset serves the file that the path names.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	http.ServeFileFS(w, r, assets, path.Join("assets", r.URL.Path))
+}
+
 func (s *Server) routes() http.Handler {
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the name is a constant
-	}
-	modules, err := fs.Glob(files, "*.js")
-	if err != nil {
-		panic(err) // the pattern is one, too
-	}
-	preload := lists.Map(modules, func(name string) string { return "<" + name + ">; rel=modulepreload; fetchpriority=low" })
-	mux, static := http.NewServeMux(), http.FileServerFS(files)
-	mux.Handle("GET /", static)
+	modules, _ := fs.Glob(assets, "assets/*.js") // the pattern is valid
+	preload := lists.Map(modules, func(file string) string {
+		return "<" + path.Base(file) + ">; rel=modulepreload; fetchpriority=low"
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", serveAsset)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Link"] = preload // else a module is loaded only after the one that imports it
-		static.ServeHTTP(w, r)
+		serveAsset(w, r)
 	})
 	mux.Handle("GET /locked", http.RedirectHandler(s.lockedURL(), http.StatusSeeOther))
 	mux.HandleFunc("POST "+enterPath, s.enter)
@@ -78,16 +79,16 @@ type actResponse struct {
 
 // act serves an action on the session or the host that the path names. A click counts, even if
 // the page is closed at once.
-func act(mux *http.ServeMux, path string, do func(r *http.Request, req actRequest) (string, error)) {
-	localapi.HandleAt(mux, api.Call[actRequest, actResponse]("POST /api/"+path), func(r *http.Request, req actRequest) (actResponse, error) {
+func act(mux *http.ServeMux, at string, do func(r *http.Request, req actRequest) (string, error)) {
+	localapi.HandleAt(mux, api.Call[actRequest, actResponse]("POST /api/"+at), func(r *http.Request, req actRequest) (actResponse, error) {
 		text, err := do(r.WithContext(context.WithoutCancel(r.Context())), req)
 		return actResponse{text}, err
 	})
 }
 
 // query serves what the page asks for.
-func query[Out any](mux *http.ServeMux, path string, f func(r *http.Request) (Out, error)) {
-	localapi.HandleAt(mux, api.Call[api.None, Out]("GET /api/"+path), func(r *http.Request, _ api.None) (Out, error) { return f(r) })
+func query[Out any](mux *http.ServeMux, at string, f func(r *http.Request) (Out, error)) {
+	localapi.HandleAt(mux, api.Call[api.None, Out]("GET /api/"+at), func(r *http.Request, _ api.None) (Out, error) { return f(r) })
 }
 
 // open opens a page. Its address and its password never leave this process for the
