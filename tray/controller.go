@@ -45,13 +45,12 @@ type controller struct {
 	view       view
 	tracker    *tracker
 	shown      menu
-	requested  map[string]time.Time   // sessions started from the menu, and when
-	done       chan choice            // ids of entries whose action ended
-	prompts    map[string]*openPrompt // by id
-	queue      []*openPrompt          // those that wait for their dialog's answer, in order
-	dialog     *openPrompt            // the one whose dialog is open
-	dialogDone chan bool              // its dialog ended, and whether it needs no other
-	pages      string                 // the directory of the pages that were shown, if any
+	requested  map[string]time.Time // sessions started from the menu, and when
+	done       chan choice          // ids of entries whose action ended
+	prompts    []*openPrompt        // in order
+	dialog     *openPrompt          // the one whose dialog is open
+	dialogDone chan bool            // its dialog ended, and whether it needs no other
+	pages      string               // the directory of the pages that were shown, if any
 }
 
 func newController(o Options, d display, quit func()) *controller {
@@ -59,8 +58,8 @@ func newController(o Options, d display, quit func()) *controller {
 		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan choice, 16), done: make(chan choice, 16),
 		view:    view{CanAutostart: o.Autostart != nil},
 		tracker: newTracker(), requested: map[string]time.Time{},
-		outbox:  make(chan request, outboxSize),
-		prompts: map[string]*openPrompt{}, dialogDone: make(chan bool, 1),
+		outbox:     make(chan request, outboxSize),
+		dialogDone: make(chan bool, 1),
 	}
 }
 

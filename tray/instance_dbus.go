@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -56,8 +55,6 @@ func (i *instance) release() { _ = i.conn.Close() }
 
 // desktopGone is closed when the desktop session ends.
 func (i *instance) desktopGone() <-chan struct{} { return i.conn.Context().Done() }
-
-var errDesktopGone = errors.New("the desktop session ended")
 
 // awaitPanel returns once a panel takes tray icons. If none does yet, tell gets one
 // message.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +35,5 @@ func (i *instance) release() { _ = i.lock.Close() }
 
 // desktopGone is never closed.
 func (*instance) desktopGone() <-chan struct{} { return nil }
-
-var errDesktopGone = errors.New("the desktop session ended")
 
 func (*instance) awaitPanel(context.Context, func(string)) error { return nil }

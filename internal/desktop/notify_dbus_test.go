@@ -201,7 +201,7 @@ func TestNotifierTag(t *testing.T) {
 		t.Errorf("%d was closed", got)
 	}
 	must.Do(t, service.conn.Emit(notifyPath, notifyName+".NotificationClosed", uint32(7), uint32(3)))
-	wait.Until(t, "a closed note is forgotten", func() bool { return n.tagged("link:jupyter") == 0 })
+	wait.Until(t, "a closed note is forgotten", func() bool { return n.idOf("link:jupyter") == 0 })
 	if err := n.Withdraw(t.Context(), "link:jupyter"); err != nil || len(service.closed) != 0 {
 		t.Errorf("withdrawn twice: %v", err)
 	}
