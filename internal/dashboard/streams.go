@@ -87,17 +87,23 @@ func (s *Server) beat(ctx context.Context, out *lines) error {
 // event is an event of the agent, with words that every viewer has.
 type event struct {
 	api.Event
-	Titles map[string]string      `json:"titles,omitempty"` // what the user calls the further pages, by SESSION/ENDPOINT
-	Texts  map[string]sessionText `json:"texts,omitempty"`  // of each session in the event
-	States map[string]string      `json:"states,omitempty"` // of each host in the event
+	Texts     map[string]sessionText `json:"texts,omitempty"`     // of each session in the event
+	HostTexts map[string]hostText    `json:"hostTexts,omitempty"` // of each host in the event
 }
 
 // sessionText is what is said about a session.
 type sessionText struct {
-	State  string   `json:"state"`
-	Held   []string `json:"held,omitempty"`
-	All    string   `json:"all,omitempty"`    // the names of the jobs that are or may be charged
-	Others []string `json:"others,omitempty"` // a line for each besides the session's own
+	State  string            `json:"state"`
+	Held   []string          `json:"held,omitempty"`
+	All    string            `json:"all,omitempty"`    // the names of the jobs that are or may be charged
+	Others []string          `json:"others,omitempty"` // a line for each besides the session's own
+	Titles map[string]string `json:"titles,omitempty"` // what the user calls the further pages
+}
+
+// hostText is what is said about a host.
+type hostText struct {
+	State string `json:"state"`
+	Login string `json:"login,omitempty"` // how that was done
 }
 
 func newEvent(e api.Event, now time.Time) event {
@@ -111,15 +117,16 @@ func newEvent(e api.Event, now time.Time) event {
 	if e.Host != nil {
 		st.Hosts = append(st.Hosts, *e.Host)
 	}
-	out := event{e, map[string]string{}, map[string]sessionText{}, map[string]string{}}
+	out := event{e, map[string]sessionText{}, map[string]hostText{}}
 	for _, s := range st.Sessions {
-		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Inside(s, now), s.LiveText(), show.OtherJobs(s, now)}
+		titles := map[string]string{}
 		for _, page := range s.Endpoints {
-			out.Titles[s.Name+"/"+page.Name] = page.Title()
+			titles[page.Name] = page.Title()
 		}
+		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Inside(s, now), s.LiveText(), show.OtherJobs(s, now), titles}
 	}
 	for _, h := range st.Hosts {
-		out.States[h.Alias] = words.Host(h)
+		out.HostTexts[h.Alias] = hostText{words.Host(h), h.LoginMethods()}
 	}
 	return out
 }

@@ -149,7 +149,7 @@ export const askEnd = (what, text, several) => ask({
 });
 
 export async function endJobs(button, s) {
-  const { all = `job ${s.job?.id}`, others = [] } = model.texts.get(s.name) ?? {};
+  const { all = `job ${s.job?.id}`, others = [] } = model.texts[s.name];
   const text = !others.length && jobWaits(s.job) ? `Job ${s.job.id} of ${s.name} leaves the queue.` : `What runs of ${s.name} stops at once. Work that is not saved is lost.`;
   if (await askEnd(all, text, all.includes(" and "))) await act(button, `end ${all}`, pathOf("sessions", s.name, "end"));
 }

@@ -5,7 +5,7 @@ import { act } from "./dialogs.js";
 import { button, byId, draw, facts, h, tell, unfold } from "./dom.js";
 import { model } from "./model.js";
 import { pathOf } from "./server.js";
-import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question, waitsFor } from "./words.js";
+import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, number, question, waitsFor } from "./words.js";
 
 export function drawHosts(now) {
   const hosts = [...model.hosts.values()];
@@ -50,7 +50,7 @@ function countJobs(alias) {
 function factsOf(host, now) {
   const pairs = [], ends = host.certificateEnds;
   if (host.loginNode) pairs.push(["Login node", host.loginNode]);
-  if (host.auth) pairs.push(["Login by", loginKind(host.auth)]);
+  if (host.auth) pairs.push(["Login by", model.hostTexts[host.alias].login]);
   if (ends) {
     const left = Date.parse(ends) - now;
     pairs.push(["Certificate", left > 0 ? `ends ${clock(ends)}, in ${duration(left)}` : `ended ${clock(ends)}`]);

@@ -129,7 +129,7 @@ function startOf(job, now) {
   return job.submitted ? `waiting for ${duration(now - Date.parse(job.submitted))}` : "–";
 }
 
-const charged = ({ session, job }) => (session && model.texts.get(session.name)?.all) || `job ${job.id}`;
+const charged = ({ session, job }) => (session && model.texts[session.name].all) || `job ${job.id}`;
 
 // endSelected has the agent end the selected jobs: it continues if this page is closed.
 async function endSelected() {

@@ -47,12 +47,12 @@ export function foremost(now) {
 }
 
 // othersOf has a line for each job that is or may be charged besides the session's own.
-const othersOf = (s) => model.texts.get(s.name)?.others ?? [];
+const othersOf = (s) => model.texts[s.name]?.others ?? [];
 
 const charged = (s, now) => jobAlive(s, now) || othersOf(s).length > 0;
 
 // heldText says what waits inside a job for a connection, or how that ended within the last hour.
-const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : (model.texts.get(s.name)?.held ?? []).map(sentence).join(". "));
+const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : (model.texts[s.name]?.held ?? []).map(sentence).join(". "));
 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
@@ -199,6 +199,6 @@ function actions(s, now) {
 }
 
 function endpoint(session, e) {
-  const title = model.titles.get(`${session}/${e.name}`) ?? e.name;
+  const title = model.texts[session].titles[e.name];
   return button(`Open ${title}`, { key: e.name }, ({ target }) => act(target, `open ${title}`, pathOf("sessions", session, "open"), { endpoint: e.name }));
 }

@@ -52,13 +52,13 @@ const sessionKinds = {
   ready: "good", "needs-login": "attention", failed: "trouble",
 };
 
-export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts.get(s.name)?.state ?? s.state)];
+export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts[s.name]?.state ?? s.state)];
 
 const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble" };
 
 export function hostState(h) {
   const kind = h.asking || h.notRespondingSince ? "attention" : hostKinds[h.state] ?? "quiet";
-  return [kind, sentence(model.states.get(h.alias) ?? h.state)];
+  return [kind, sentence(model.hostTexts[h.alias]?.state ?? h.state)];
 }
 
 export function hostLabel(alias) {
@@ -85,13 +85,6 @@ export function jobAlive(s, now) {
   if (!s.job || jobEnded(s.job)) return false;
   return s.state !== "down" || !s.job.end || Date.parse(s.job.end) > now;
 }
-
-const logins = {
-  publickey: "SSH key", password: "password", "keyboard-interactive": "questions of the host",
-  "gssapi-with-mic": "Kerberos ticket", hostbased: "this computer's key", none: "no login",
-};
-
-export const loginKind = (auth) => auth.split(",").map((a) => logins[a.trim()] ?? a.trim()).join(", then ");
 
 const questions = {
   password: "your password", passphrase: "the passphrase of your key", question: "an answer", hostkey: "whether to trust its key",
