@@ -146,7 +146,6 @@ func (t *task) entry(ctx context.Context, program string) (Entry, error) {
 	return e, err
 }
 
-// start starts the task now.
 func (t *task) start(ctx context.Context) error {
 	_, err := t.run(ctx, "schtasks", "/run", "/tn", t.name())
 	return err
