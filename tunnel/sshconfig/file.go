@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kevinburke/ssh_config"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -185,10 +186,15 @@ func (r *reader) file(path string, must bool, depth int) error {
 	return nil
 }
 
-// begin begins a block about the hosts of some patterns, and of none that is negated.
+// begin begins a block about the hosts of some patterns; one that is none is about nobody.
 func (r *reader) begin(patterns []string) {
-	negated := slices.ContainsFunc(patterns, func(p string) bool { return p[0] == '!' && matchAny([]string{p[1:]}, r.alias) })
-	r.applies = !r.never && !negated && matchAny(patterns, r.alias)
+	var block ssh_config.Host
+	for _, p := range patterns {
+		if pattern, err := ssh_config.NewPattern(p); err == nil {
+			block.Patterns = append(block.Patterns, pattern)
+		}
+	}
+	r.applies = !r.never && block.Matches(r.alias)
 }
 
 // match begins a block for what a Host line could express.
