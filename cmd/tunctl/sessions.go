@@ -68,11 +68,6 @@ func isNotDown(s api.Session) bool { return s.State != api.SessionDown }
 
 func hasPage(s api.Session) bool { return s.URL != "" && s.IsUp() }
 
-// hasEndpoint reports whether a session's job has another page of that name.
-func hasEndpoint(s api.Session, name string) bool {
-	return slices.ContainsFunc(s.Endpoints, func(e api.NamedEndpoint) bool { return e.Name == name })
-}
-
 // mayHavePage reports whether a session is up and has more than fixed forwards.
 func mayHavePage(s api.Session) bool {
 	return s.IsUp() && s.App != api.AppShell && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
