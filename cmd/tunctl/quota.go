@@ -72,7 +72,7 @@ func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
 		case raw:
 		case r.Read:
 			continue
-		case tellsNothing(r):
+		case r.Exit == 0 && !strings.ContainsAny(r.Output, "0123456789"): // sshare prints the head of its table also where Slurm counts no use
 			inv.Say("%s: %s reports no balance; `tunctl quota %s --raw` shows what it printed", host, r.Command, host)
 			continue
 		}
@@ -85,10 +85,4 @@ func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
 			inv.Say("tunctl: %s exited with status %d", r.Command, r.Exit)
 		}
 	}
-}
-
-// tellsNothing reports whether a command has printed no numbers: sshare prints the head of its
-// table also where Slurm counts no use.
-func tellsNothing(r api.CommandReport) bool {
-	return r.Exit == 0 && !strings.ContainsAny(r.Output, "0123456789")
 }

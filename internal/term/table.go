@@ -114,8 +114,11 @@ func (t *Table) Lines(l Layout) (header string, rows [][]string) {
 func (t *Table) widths(most int) []int {
 	widths := make([]int, len(t.Header))
 	total := (len(t.Header) - 1) * columnGap
-	for i := range t.Header {
-		widths[i] = t.columnWidth(i)
+	for i, name := range t.Header {
+		widths[i] = TextWidth(name)
+		for _, r := range t.rows {
+			widths[i] = max(widths[i], TextWidth(r.cells[i].Text))
+		}
 		total += widths[i]
 	}
 	for _, spared := range [][]string{t.Whole, nil} {
@@ -135,22 +138,13 @@ func (t *Table) widths(most int) []int {
 // readable.
 func (t *Table) fits(most int) bool {
 	total := (len(t.Header) - 1) * columnGap
-	for i, name := range t.Header {
-		width := t.columnWidth(i)
-		if !slices.Contains(t.Whole, name) {
+	for i, width := range t.widths(0) {
+		if !slices.Contains(t.Whole, t.Header[i]) {
 			width = min(width, readable)
 		}
 		total += width
 	}
 	return most == 0 || total <= most
-}
-
-func (t *Table) columnWidth(i int) int {
-	width := TextWidth(t.Header[i])
-	for _, r := range t.rows {
-		width = max(width, TextWidth(r.cells[i].Text))
-	}
-	return width
 }
 
 // without is the table without a column.
