@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -96,13 +97,13 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// findPaths are tunctl's files, with this config file unless it is "".
+// findPaths are tunctl's files, with this config file or, where it is "", that of TUNCTL_CONFIG.
 func findPaths(config string) (home.Paths, error) {
 	p, err := home.Find()
 	if err != nil {
 		return p, err
 	}
-	if config != "" {
+	if config = cmp.Or(config, os.Getenv("TUNCTL_CONFIG")); config != "" {
 		p.Config, p.Chosen = config, true
 	}
 	// The agent runs in another folder than the command that names the file.
