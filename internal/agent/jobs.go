@@ -230,29 +230,27 @@ func (a *server) sessionLog(ctx context.Context, name string, follow bool) (logs
 	return src, nil
 }
 
-// endJobs ends jobs one after another, so that no scheduler gets them all at once. It continues if
+// handleEndJobs ends jobs one after another, so that no scheduler gets them all at once. It continues if
 // the client leaves.
-func endJobs(a *server) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var req api.EndJobsRequest
-		if err := localapi.Decode(w, r, &req); err != nil {
-			localapi.Fail(w, err)
-			return
+func (a *server) handleEndJobs(w http.ResponseWriter, r *http.Request) {
+	var req api.EndJobsRequest
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
+		return
+	}
+	a.Hosts.UseEnv(req.Env)
+	out, ctx := localapi.NewLines(w), context.WithoutCancel(r.Context())
+	for i, job := range req.Jobs {
+		progress := api.EndJobsProgress{Done: i + 1}
+		var err error
+		if job.Session != "" {
+			_, err = a.handleDown(ctx, api.DownRequest{Session: job.Session, Cancel: true})
+		} else {
+			_, err = a.cancelJob(ctx, job.Host, job.Job)
 		}
-		a.Hosts.UseEnv(req.Env)
-		out, ctx := localapi.NewLines(w), context.WithoutCancel(r.Context())
-		for i, job := range req.Jobs {
-			progress := api.EndJobsProgress{Done: i + 1}
-			var err error
-			if job.Session != "" {
-				_, err = a.handleDown(ctx, api.DownRequest{Session: job.Session, Cancel: true})
-			} else {
-				_, err = a.cancelJob(ctx, job.Host, job.Job)
-			}
-			if err != nil {
-				progress.Error = localapi.ErrorOf(err)
-			}
-			_ = out.Send(progress) // nobody may read it any more
+		if err != nil {
+			progress.Error = localapi.ErrorOf(err)
 		}
+		_ = out.Send(progress) // nobody may read it any more
 	}
 }

@@ -34,7 +34,7 @@ func (a *server) routes() http.Handler {
 	mux.HandleFunc(string(api.CallWatch), a.handleWatch)
 	mux.HandleFunc(string(api.CallUsage), a.handleUsage)
 	mux.HandleFunc(string(api.CallPreview), a.handlePreview)
-	mux.HandleFunc(string(api.CallEndJobs), endJobs(a))
+	mux.HandleFunc(string(api.CallEndJobs), a.handleEndJobs)
 	mux.HandleFunc(string(api.CallLog), a.handleLog)
 	mux.HandleFunc(string(api.CallJobLog), a.handleLog)
 	mux.HandleFunc(string(api.CallStream), a.handleStream)
@@ -186,14 +186,13 @@ func (a *server) status() api.Status {
 	for s := range a.streams.Range {
 		agent.Streams = append(agent.Streams, *s.(*api.OpenStream))
 	}
-	st := api.Status{
+	return api.Status{
 		Version:  api.Version,
 		Agent:    &agent,
 		Config:   a.Settings.Problem(),
 		Hosts:    append([]api.Host{}, a.Hosts.All()...),
 		Sessions: a.Sessions.All(),
 	}
-	return st
 }
 
 // handleUsage streams what the jobs of all sessions use, or that of one: first the samples

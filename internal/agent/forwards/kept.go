@@ -79,9 +79,9 @@ func (k *Kept) Explain(session string, why forward.Reason) {
 	}
 }
 
-// Release frees the port of a session's page.
-func (k *Kept) Release(session string) {
-	k.release(func(name string, _ *keptPage) bool { return name == session })
+// Release frees the port of a session's page, and these ports.
+func (k *Kept) Release(session string, ports ...int) {
+	k.release(func(name string, p *keptPage) bool { return name == session || slices.Contains(ports, p.local.Port()) })
 }
 
 // Close frees all ports.
@@ -103,11 +103,6 @@ func (k *Kept) release(which func(session string, p *keptPage) bool) {
 		p.cancel()
 		p.serving.Wait()
 	}
-}
-
-// releaseFor frees what a session needs that opens its forwards: its own page, and these ports.
-func (k *Kept) releaseFor(session string, ports ...int) {
-	k.release(func(name string, p *keptPage) bool { return name == session || slices.Contains(ports, p.local.Port()) })
 }
 
 // whileTab returns when no tab uses a page any more, after keepFor in any case. A tab that is open

@@ -85,7 +85,7 @@ func (f *Set) open(x *Forward, o Options) (err error) {
 		err = setListen(&at, x.Spec)
 	}
 	if err == nil {
-		o.Kept.releaseFor(o.Name, at.Port, at.Last)
+		o.Kept.Release(o.Name, at.Port, at.Last)
 		x.Local, err = forward.Listen(at)
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ func New(o Options) *Hosts {
 	if err != nil {
 		h.opt.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
-	h.passwords = passwords.New(h.opt.Store, h.envs.newest)
+	h.passwords = passwords.New(h.opt.Store, func() api.Env { return h.envs.all()[0] })
 	h.Pool = tunnel.NewPool(tunnel.Options{
 		Resolver:   h.opt.Settings.Resolver,
 		Prompter:   o.Prompter,
@@ -386,6 +386,3 @@ func (e *envs) all() []api.Env {
 	}
 	return slices.Clone(e.list)
 }
-
-// newest is the environment of the newest client.
-func (e *envs) newest() api.Env { return e.all()[0] }

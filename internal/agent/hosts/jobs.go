@@ -122,28 +122,28 @@ const endLines = 5
 
 // LogEnd is the end of the log of a job that finished while nobody followed it; "" if it cannot be read.
 func (h *Hosts) LogEnd(ctx context.Context, host string, job api.Job) string {
-	if job.State != api.JobFinished || job.Log == "" {
+	if job.State != api.JobFinished {
 		return ""
 	}
-	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, endLines)
+	return string(h.tail(ctx, host, job, endLines))
+}
+
+// tail is the end of a job's log; nil if it cannot be read.
+func (h *Hosts) tail(ctx context.Context, host string, job api.Job, lines int) []byte {
+	if job.Log == "" {
+		return nil
+	}
+	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, lines)
 	if err != nil {
 		h.opt.Log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
 	}
-	return string(text)
+	return text
 }
 
 // detectServer returns the server in the last lines of a job's log, if any.
 func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app, where string) {
-	if job.Log == "" {
-		return "", ""
-	}
-	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, candidateLines)
-	if err != nil {
-		h.opt.Log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
-		return "", ""
-	}
 	d := h.opt.Settings.Detector("")
-	_, _ = d.Write(text)
+	_, _ = d.Write(h.tail(ctx, host, job, candidateLines))
 	d.Flush()
 	f := d.Finding()
 	switch {

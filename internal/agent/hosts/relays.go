@@ -37,9 +37,8 @@ type relay struct {
 
 	Left time.Time `json:"left,omitzero"` // since when nobody uses it
 
-	tried    time.Time // the connection over which it could not be ended
-	failures int
-	next     time.Time // when it is tried again at the earliest
+	tried time.Time // the connection over which it could not be ended
+	next  time.Time // when it is tried again at the earliest; zero: it was never tried
 }
 
 // isOver reports whether a relay must have ended by itself.
@@ -142,11 +141,10 @@ func (r relaysOf) failed(record node.Record, pause time.Duration) {
 	defer r.all.mu.Unlock()
 	if i := slices.IndexFunc(r.all.list, r.is(record)); i >= 0 {
 		x := &r.all.list[i]
-		x.failures++
-		x.next = time.Now().Add(pause)
-		if x.failures > 1 {
-			x.next = time.Now().Add(time.Hour)
+		if !x.next.IsZero() {
+			pause = time.Hour
 		}
+		x.next = time.Now().Add(pause)
 	}
 }
 

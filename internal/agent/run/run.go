@@ -143,7 +143,7 @@ func (r *Run) Serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (ap
 	})
 
 	r.owner.Change(func(f *facts.Facts) { f.FullDisk = false })
-	r.show("waiting for job %s", job.ID)
+	r.ShowDoing("waiting for job %s", job.ID)
 	r.work.Go(func() { r.prober.Serve(ctx) })
 	r.work.Go(func() { r.serveReminders(ctx) })
 	if r.owner.Config().Keep || r.Store.Session(r.Name).Next().Live() {
@@ -403,7 +403,7 @@ func (r *Run) proveShell(job api.Job) {
 	if job.State != api.JobRunning || job.Node == "" || r.prober.Target() != nil {
 		return
 	}
-	r.show("running a command inside job %s on %s", job.ID, job.Node)
+	r.ShowDoing("running a command inside job %s on %s", job.ID, job.Node)
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
@@ -489,11 +489,6 @@ func (r *Run) resume(job api.Job) {
 	r.previous = nil
 }
 
-// show says what happens within the session's state.
-func (r *Run) show(format string, args ...any) {
-	r.owner.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
-}
-
 // log is where the log of the job is.
 func (r *Run) log() logs.Log { return LogOf(r.owner.Config(), r.host) }
 
@@ -511,7 +506,7 @@ func (r *Run) nudgeFollower() {
 
 // showReading says that the log is searched for the server's address.
 func (r *Run) showReading(job api.Job) {
-	r.show("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
+	r.ShowDoing("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
 }
 
 // reportSilence says that the job has written nothing for a while, and takes it back
@@ -553,9 +548,9 @@ func (r *Run) searchWithoutLog(ctx context.Context, job api.Job) {
 	}
 	r.searching = true
 	if job.Hint == api.HintSpooled {
-		r.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
+		r.ShowDoing("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
-		r.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
+		r.ShowDoing("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
 	}
 	r.work.Go(func() { r.searchRuntimeFiles(ctx, job) })
 	r.work.Go(func() { r.searchStepOutput(ctx, job) })
@@ -571,7 +566,7 @@ func (r *Run) searchRuntimeFiles(ctx context.Context, job api.Job) {
 			if f, ok := files.Find(ctx); ok {
 				r.offerOther(ctx, f)
 			} else if err := files.Err(); err != nil {
-				r.show("%v", err)
+				r.ShowDoing("%v", err)
 			}
 		}
 		if ctxtime.Sleep(ctx, limits.LogInterval(time.Since(began))) != nil {

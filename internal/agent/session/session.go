@@ -110,17 +110,22 @@ func (s *Session) Status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
-	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
-	if nodes := s.nodes.Load(); nodes != nil {
-		st.Held, st.Cells = nodes.Held(), nodes.Cells() // what waits changes all the time
-	}
-	st.Warnings = s.warningsLocked(st)
+	st.Forwards = s.pages.forwards.Status()
+	s.addChangingLocked(&st)
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		secrets := s.pages.secrets(s.facts.Endpoint)
 		st.Cause, st.Hint = api.Redact(v.Cause, secrets...), api.Redact(v.Hint, secrets...)
 	}
 	return st
+}
+
+// addChangingLocked adds what may change all the time.
+func (s *Session) addChangingLocked(to *api.Session) {
+	to.Websockets, to.Warnings = s.websocketsLocked(), s.warningsLocked(*to)
+	if nodes := s.nodes.Load(); nodes != nil {
+		to.Held, to.Cells = nodes.Held(), nodes.Cells()
+	}
 }
 
 // Idle is how long a job was not used.
@@ -418,17 +423,14 @@ func (s *Session) enterLocked() {
 	if v.State == api.SessionReconnecting || v.State == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.Host.NotRespondingSince
 	}
-	if nodes := s.nodes.Load(); nodes != nil {
-		next.Held, next.Cells = nodes.Held(), nodes.Cells()
-	}
-	next.Warnings = s.warningsLocked(next)
 	to := s.targetsLocked(v.State == api.SessionReady)
 	to.Why = s.facts.Reason(v, next.Since, now)
 	s.pages.forwards.Lead(to)
 	if s.pages.forwards == nil {
 		s.parts.Kept.Explain(s.Name, to.Why)
 	}
-	next.Endpoints, next.Websockets = s.pages.endpoints(), s.websocketsLocked()
+	s.addChangingLocked(&next)
+	next.Endpoints = s.pages.endpoints()
 	page := s.pages.forwards.OfPage("")
 	switch {
 	case s.facts.Link != "":
