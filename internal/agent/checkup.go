@@ -182,7 +182,7 @@ func (c *checkup) checkSession(ctx context.Context) {
 	}
 	c.log(ctx, *f.Job())
 	c.page(ctx, f)
-	if nodes := c.session.Nodes(); nodes != nil && f.Answers {
+	if nodes, err := c.session.RunningNodes(); err == nil && f.Answers {
 		c.lostConnection(nodes.Ends(), c.session.Status())
 		if extension := session.RunsCells(ctx, c.session); extension != "" {
 			c.ok("cells", "the server runs cells itself (%s) and keeps their output while no page is open: `tunctl output` has nothing of them", extension)

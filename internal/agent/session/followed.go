@@ -117,9 +117,6 @@ func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 	m.session.mu.Lock()
 	r := m.session.pages.route
 	m.session.mu.Unlock()
-	if r == nil {
-		return time.Time{}, nil
-	}
 	return r.LastUsed(ctx)
 }
 
@@ -128,9 +125,6 @@ func RunsCells(ctx context.Context, s *Session) string {
 	s.mu.Lock()
 	r := s.pages.route
 	s.mu.Unlock()
-	if r == nil {
-		return ""
-	}
 	return r.RunsCells(ctx)
 }
 

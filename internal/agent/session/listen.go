@@ -221,31 +221,29 @@ func (r *Registry) CloseForwards() {
 
 // listen opens the session's listeners, once.
 func (r *attempt) listen(ctx context.Context) error {
-	s := r.session
-	specs, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config())
+	specs, err := fixedSpecs(ctx, r.parts.Hosts.Pool, r.Config())
 	if err != nil {
 		return err
 	}
 	r.closeOutdated(specs)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt == nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempt == nil {
 		return context.Canceled // taken down meanwhile: nobody would close them
 	}
-	return s.listenLocked(specs)
+	return r.listenLocked(specs)
 }
 
 // closeOutdated closes the listeners of an earlier attempt if the config has other
 // forwards or another host since, or has given the session a page or taken it away.
 func (r *attempt) closeOutdated(specs []configs.ForwardSpec) {
-	s := r.session
-	s.mu.Lock()
-	open := s.pages.forwards
-	outdated := open != nil && (s.pages.host != s.cfg.Host || (open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
+	r.mu.Lock()
+	open := r.pages.forwards
+	outdated := open != nil && (r.pages.host != r.cfg.Host || (open.OfPage("") != nil) != r.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
 	if outdated {
-		s.pages.forwards = nil
+		r.pages.forwards = nil
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	if outdated {
 		open.Close()
 	}
@@ -254,39 +252,37 @@ func (r *attempt) closeOutdated(specs []configs.ForwardSpec) {
 // keepPorts remembers the local ports that were picked, for the next up, and publishes a
 // notice for each port that is not the wanted one.
 func (r *attempt) keepPorts() {
-	s := r.session
-	s.mu.Lock()
-	open := s.pages.forwards
-	s.mu.Unlock()
+	r.mu.Lock()
+	open := r.pages.forwards
+	r.mu.Unlock()
 	for _, f := range open.Status() {
 		if f.Note != "" {
-			s.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.Name, Text: f.Note}})
+			r.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: r.Name, Text: f.Note}})
 		}
 	}
 	if open != nil { // else it was taken down meanwhile
 		ports := open.Ports()
-		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
+		_ = r.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
 	}
 }
 
 // dropFailed drops forwards that never came up: the user knows why, and nothing tries
 // them again.
 func (r *attempt) dropFailed() {
-	s := r.session
-	if s.origin != adhoc || s.parts.Ctx.Err() != nil {
+	if r.origin != adhoc || r.parts.Ctx.Err() != nil {
 		return
 	}
-	s.acting.Lock()
-	defer s.acting.Unlock()
-	s.mu.Lock()
-	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.Served && r.who == byPerson
-	open := s.pages.forwards
+	r.acting.Lock()
+	defer r.acting.Unlock()
+	r.mu.Lock()
+	failed := r.attempt == nil && r.current.State == api.SessionFailed && !r.facts.Served && r.who == byPerson
+	open := r.pages.forwards
 	if failed {
-		s.pages.forwards = nil
+		r.pages.forwards = nil
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	if failed {
 		open.Close()
-		s.parts.Sessions.Forget(s)
+		r.parts.Sessions.Forget(r.Session)
 	}
 }

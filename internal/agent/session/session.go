@@ -277,7 +277,7 @@ func (s *Session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 		Permit: s.facts.Permit, Asked: s.facts.Asked,
 	}
 	s.facts.Served = who == byAgent && s.facts.Saved.Current().Served // clients wait for it, as after a lost connection
-	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
+	return &attempt{Session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
 func (s *Session) hasJobLocked() bool {
@@ -302,9 +302,6 @@ func OnlyForwards(session string) *api.Error {
 
 // Downs is how often the session was taken down.
 func (s *Session) Downs() int64 { return s.downs.Load() }
-
-// Nodes are those of the job, while it is followed; nil if it is not.
-func (s *Session) Nodes() *jobnode.Run { return s.nodes.Load() }
 
 // Stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
 // first, so that an up need not wait for the end, and no interruption loses it.

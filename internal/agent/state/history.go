@@ -192,11 +192,7 @@ func seconds(d time.Duration) int64 { return int64(d.Round(time.Second) / time.S
 
 // weekOf is the Monday of the week in which a run ended.
 func weekOf(r *api.Run) string {
-	end := r.Job.End
-	if end.IsZero() {
-		end = r.Noted
-	}
-	end = end.Local()
+	end := cmp.Or(r.Job.End, r.Noted).Local()
 	sinceMonday := (int(end.Weekday()) + 6) % 7
 	return end.AddDate(0, 0, -sinceMonday).Format(time.DateOnly)
 }
