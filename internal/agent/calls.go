@@ -45,19 +45,11 @@ func (a *server) handleDown(ctx context.Context, req api.DownRequest) (api.DownR
 	return done, nil
 }
 
-func (a *server) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error) {
-	s, err := a.Sessions.Find(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
+func handleOpen(s *session.Session, r *http.Request, _ api.None) (api.OpenResponse, error) {
 	return s.Page(r.Context(), r.PathValue("endpoint"))
 }
 
-func (a *server) handleClientPage(r *http.Request, req api.ClientPageRequest) (api.OpenResponse, error) {
-	s, err := a.Sessions.Find(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
+func handleClientPage(s *session.Session, _ *http.Request, req api.ClientPageRequest) (api.OpenResponse, error) {
 	return session.ClientPage(s, req.New)
 }
 
@@ -224,11 +216,7 @@ const scriptTimeout = 3 * time.Second
 
 // handleChoices says what may be chosen for a session's next run, and if the request wants it, what
 // the session's own script has. Without that, it queries no host.
-func (a *server) handleChoices(r *http.Request, _ url.Values) (api.ChoicesResponse, error) {
-	s, err := a.Sessions.Find(r.PathValue("name"))
-	if err != nil {
-		return api.ChoicesResponse{}, err
-	}
+func (a *server) handleChoices(s *session.Session, r *http.Request, _ url.Values) (api.ChoicesResponse, error) {
 	s.Reconfigure()
 	source := a.Source(s.Config())
 	options := source.Options()

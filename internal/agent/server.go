@@ -55,10 +55,10 @@ func (a *server) routes() http.Handler {
 	localapi.Handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.status(), nil })
 	localapi.Handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.Store.Balances(), nil })
 	localapi.Handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
-	localapi.HandleAt(mux, api.CallOpen, a.handleOpen)
-	localapi.HandleAt(mux, api.CallOpenEndpoint, a.handleOpen)
-	localapi.HandleAt(mux, api.CallClientPage, a.handleClientPage)
-	localapi.HandleAt(mux, api.CallChoices, a.handleChoices)
+	localapi.HandleAt(mux, api.CallOpen, ofSession(a, handleOpen))
+	localapi.HandleAt(mux, api.CallOpenEndpoint, ofSession(a, handleOpen))
+	localapi.HandleAt(mux, api.CallClientPage, ofSession(a, handleClientPage))
+	localapi.HandleAt(mux, api.CallChoices, ofSession(a, a.handleChoices))
 	localapi.HandleAt(mux, api.CallAnswer, a.handleAnswer)
 	localapi.HandleAt(mux, api.CallScheduler, ofHost(a.Hosts.Scheduler))
 	localapi.HandleAt(mux, api.CallOfferKey, ofHost(a.Hosts.OfferKey))
@@ -86,6 +86,17 @@ func (a *server) routes() http.Handler {
 // ofHost answers a request about the host in its path.
 func ofHost[Out any](answer func(ctx context.Context, host string) (Out, error)) func(*http.Request, api.None) (Out, error) {
 	return func(r *http.Request, _ api.None) (Out, error) { return answer(r.Context(), r.PathValue("host")) }
+}
+
+// ofSession answers a request about the session in its path.
+func ofSession[In, Out any](a *server, answer func(*session.Session, *http.Request, In) (Out, error)) func(*http.Request, In) (Out, error) {
+	return func(r *http.Request, in In) (out Out, err error) {
+		s, err := a.Sessions.Find(r.PathValue("name"))
+		if err != nil {
+			return out, err
+		}
+		return answer(s, r, in)
+	}
 }
 
 // withConfig refuses a client that insists on another config file than the agent's. Before

@@ -25,6 +25,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/joblog"
@@ -412,11 +413,7 @@ func (r *Run) announceOthers(job api.Job) {
 	if r.others == nil {
 		return // no log was read
 	}
-	pages := make([]*probe.Page, len(r.others))
-	for i, f := range r.others {
-		pages[i] = probe.NewPage(f.Name, r.probeOptions(), r.target(f, job))
-	}
-	r.owner.SetOthers(pages)
+	r.owner.SetOthers(lists.Map(r.others, func(f detect.Finding) *probe.Page { return probe.NewPage(f.Name, r.probeOptions(), r.target(f, job)) }))
 }
 
 // setFinding keeps the latest finding.

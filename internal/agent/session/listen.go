@@ -184,11 +184,7 @@ func (s *Session) addForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward,
 		return nil, err
 	}
 	s.enterLocked()
-	list := make([]api.Forward, len(specs))
-	for i, spec := range specs {
-		list[i] = s.pages.forwards.To(spec).Status()
-	}
-	return list, nil
+	return lists.Map(specs, func(spec configs.ForwardSpec) api.Forward { return s.pages.forwards.To(spec).Status() }), nil
 }
 
 // removeForwardsLocked ends forwards that were added, all or none. A spec may have another

@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel/forward"
 )
@@ -45,11 +46,7 @@ func (p *pages) setOthers(list []*probe.Page) (changed bool) {
 
 // other is the page with that name; nil if it is not announced.
 func (p *pages) other(name string) *probe.Page {
-	i := slices.IndexFunc(p.others, func(x *probe.Page) bool { return x.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return p.others[i]
+	return lists.Find(p.others, func(x *probe.Page) bool { return x.Name == name })
 }
 
 // endpoints are the other pages, without their tokens.
