@@ -75,7 +75,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.Hosts = hosts.New(hosts.Options{
 		Settings: a.Settings, Store: st, Relays: o.Paths.Relays(), Prompter: a.server.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
-		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Probe.Every, Quota: o.Limits.Quota,
+		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Run.Probe.Every, Quota: o.Limits.Quota,
 	})
 	return a, nil
 }

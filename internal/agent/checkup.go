@@ -147,7 +147,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Probe.Request)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Run.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -266,7 +266,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
 	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Probe.Request)
+		ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Run.Probe.Request)
 		defer cancel()
 		err = probe.Once(ctx, c.host, *ep)
 	}

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
@@ -131,10 +132,8 @@ func (h *Hosts) Logout(host string) (api.Host, error) {
 // stillUsedError is the error of a logout from a host whose connection other hosts use: a
 // jump host, or the same account by another name.
 func stillUsedError(host string, usedBy []string) *api.Error {
-	labels, commands := make([]string, len(usedBy)), make([]string, len(usedBy))
-	for i, name := range usedBy {
-		labels[i], commands[i] = api.HostLabel(name), "`tunctl logout "+name+"`"
-	}
+	labels := lists.Map(usedBy, api.HostLabel)
+	commands := lists.Map(usedBy, func(name string) string { return "`tunctl logout " + name + "`" })
 	verb := "uses"
 	if len(usedBy) > 1 {
 		verb = "use"

@@ -73,16 +73,14 @@ func (p *Page) dial(ctx context.Context, by func(*forward.Target) (net.Conn, err
 // Find returns the way to the page, which it looks for if none is known. After a search
 // that failed, callers get its error for a moment: a browser asks again and again.
 func (p *Page) Find(ctx context.Context) (*Route, error) {
-	return p.way.find(ctx, func() (*Route, error) {
+	return p.way.find(ctx, func() (_ *Route, failure error) {
 		result := p.prober.Prove(ctx, p.target, p.since)
-		if result.Route == nil && ctx.Err() != nil {
-			return nil, errors.New(result.Doing) // nothing is known
-		}
-		var failure error
 		if result.Route == nil {
 			failure = errors.New(result.Doing)
 		}
-		p.way.settle(result.Route, failure)
+		if failure == nil || ctx.Err() == nil { // else nothing is known
+			p.way.settle(result.Route, failure)
+		}
 		return result.Route, failure
 	})
 }

@@ -257,7 +257,7 @@ func (s *Session) verify(ctx context.Context) {
 	if r == nil || !ready {
 		return
 	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.parts.Limits.Probe.Request))
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.parts.Limits.Run.Probe.Request))
 	defer cancel()
 	err := r.Verify(probing)
 	if err == nil || ctx.Err() != nil {

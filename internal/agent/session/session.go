@@ -273,7 +273,7 @@ func (s *Session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{
-		Name: s.Name, Saved: s.Saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.parts.Limits.Remind,
+		Name: s.Name, Saved: s.Saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.parts.Limits.Run.Remind,
 		Permit: s.facts.Permit, Asked: s.facts.Asked,
 	}
 	s.facts.Served = who == byAgent && s.facts.Saved.Current().Served // clients wait for it, as after a lost connection

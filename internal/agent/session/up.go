@@ -130,8 +130,7 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 	r.mu.Unlock()
 	var previous *run.Run
 	for {
-		limits := r.parts.Limits
-		next := run.New(r.Jobs, followed{r.Session}, r.host, jobs, r.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
+		next := run.New(r.Jobs, followed{r.Session}, r.host, jobs, r.jobUpdates, r.parts.Limits.Run, previous)
 		last, err := next.Serve(ctx, watch, job)
 		if !errors.Is(err, run.ErrMoved) {
 			return last, err

@@ -279,38 +279,31 @@ func (s *Store) updateHost(host string, change func(*login)) {
 	_ = update(s, s.data.Hosts, host, change)
 }
 
-// PasswordSaved reports whether the password of an account is in the keyring.
-func (s *Store) PasswordSaved(account string) bool { return s.listed(&s.data.Passwords, account) }
+// Accounts is a list of accounts in the file.
+type Accounts func(*content) *[]string
 
-// SetPasswordSaved records whether the password of an account is in the keyring.
-func (s *Store) SetPasswordSaved(account string, saved bool) {
-	s.list(&s.data.Passwords, account, saved)
-}
+// SavedPasswords are the accounts whose password is in the keyring.
+func SavedPasswords(c *content) *[]string { return &c.Passwords }
 
-// PasswordRefused reports whether the host refused the saved password of an account.
-func (s *Store) PasswordRefused(account string) bool {
-	return s.listed(&s.data.RefusedPasswords, account)
-}
+// RefusedPasswords are the accounts whose saved password the host refused.
+func RefusedPasswords(c *content) *[]string { return &c.RefusedPasswords }
 
-// SetPasswordRefused records whether the host refused the saved password of an account.
-func (s *Store) SetPasswordRefused(account string, refused bool) {
-	s.list(&s.data.RefusedPasswords, account, refused)
-}
-
-func (s *Store) listed(in *[]string, account string) bool {
+// Lists reports whether an account is in a list.
+func (s *Store) Lists(in Accounts, account string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(*in, account)
+	return slices.Contains(*in(&s.data), account)
 }
 
-// list adds an account to a list or removes it. As with hosts, memory is enough if the file
+// List adds an account to a list or removes it. As with hosts, memory is enough if the file
 // cannot be written.
-func (s *Store) list(in *[]string, account string, with bool) {
+func (s *Store) List(in Accounts, account string, with bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*in = slices.DeleteFunc(slices.Clone(*in), func(a string) bool { return a == account })
+	list := in(&s.data)
+	*list = slices.DeleteFunc(slices.Clone(*list), func(a string) bool { return a == account })
 	if with {
-		*in = append(*in, account)
+		*list = append(*list, account)
 	}
 	_ = s.writeLocked()
 }

@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	"internal/gateway":         {"internal/atomicfile"},
 	"internal/usage":           {"internal/api", "internal/ctxtime", "internal/gateway", "internal/posixsh"},
 	"internal/agent/events":    {"internal/api", "tunnel/failure"},
-	"internal/agent/hosts":     {"internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/ctxtime", "internal/home", "internal/posixsh", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
+	"internal/agent/hosts":     {"internal/agent/passwords", "internal/agent/settings", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/ctxtime", "internal/home", "internal/lists", "internal/posixsh", "internal/suggest", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node", "tunnel/sshconfig"},
 	"internal/agent/passwords": {"internal/agent/state", "internal/api", "internal/nowindow"},
 	"internal/agent/settings":  {"configs", "internal/api", "internal/home", "internal/lists", "jobwatch/detect", "tunnel/sshconfig"},
 	"internal/agent/socket":    {"internal/api", "internal/ctxtime", "internal/home", "internal/localsocket"},
