@@ -196,16 +196,13 @@ func silentProxy(address string, limit time.Duration, greeting error) *api.Error
 // have: addresses and deadlines.
 type programPipes struct{}
 
-func (programPipes) LocalAddr() net.Addr              { return programAddr{} }
-func (programPipes) RemoteAddr() net.Addr             { return programAddr{} }
+func (programPipes) LocalAddr() net.Addr              { return programAddr }
+func (programPipes) RemoteAddr() net.Addr             { return programAddr }
 func (programPipes) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
 func (programPipes) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
 func (programPipes) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
-type programAddr struct{}
-
-func (programAddr) Network() string { return "proxy" }
-func (programAddr) String() string  { return "ProxyCommand" }
+var programAddr = &net.UnixAddr{Net: "proxy", Name: "ProxyCommand"}
 
 // usesSSHProgram decides whether the ssh program logs in: because the config says so, or
 // because the settings, the key files or an earlier login show that a native login

@@ -20,7 +20,6 @@ func (h *Host) serve(ctx context.Context) {
 	defer h.change(func(f *facts) { f.wanted, f.trying, f.asking = false, "", "" })
 	h.recallLogins()
 	for ctx.Err() == nil {
-		h.closeDropped()
 		switch next := h.nextAction(time.Now()); next.Do {
 		case retry.Try:
 			h.try(ctx)
@@ -103,7 +102,6 @@ func (h *Host) closeConnections() {
 	h.conns.dropAside()
 	live := h.facts.live
 	h.mu.Unlock()
-	h.closeDropped()
 	if live != nil {
 		if live.owner == h {
 			live.close(nil)
@@ -268,17 +266,4 @@ func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Logins = l })
-}
-
-// closeDropped closes the connections that nobody wants any more.
-func (h *Host) closeDropped() {
-	h.mu.Lock()
-	aside := maps.Clone(h.conns.aside)
-	h.mu.Unlock()
-	for c, kept := range aside {
-		if !kept {
-			c.close(nil)
-			h.connectionLost(c)
-		}
-	}
 }

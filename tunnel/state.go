@@ -32,14 +32,15 @@ type facts struct {
 type connections struct {
 	ended *conn          // the one that is about to be closed, even if the host is wanted again at once
 	lost  *conn          // the one that was last lost
-	aside map[*conn]bool // see standing; false: about to be closed
+	aside map[*conn]bool // see standing
 }
 
-// dropAside has those that are set aside closed.
+// dropAside ends those that are set aside.
 func (c *connections) dropAside() {
 	for old := range c.aside {
-		c.aside[old] = false
+		old.spawn(func() { old.end(nil) })
 	}
+	clear(c.aside)
 }
 
 // hostState is what is known of a host, and the state that follows. The host's lock guards
