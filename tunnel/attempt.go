@@ -170,7 +170,7 @@ func (t *attempt) showSettings() {
 	h, v := t.host, t.settings.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.used, h.outdated, h.conns.ended = t.settings, false, nil
+	h.used, h.outdated = t.settings, false
 	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
 	h.view = v
 }

@@ -332,7 +332,7 @@ func (k *keepalive) respondsAgain() {
 	k.resetTimer()
 	h.mu.Lock()
 	f := &h.facts
-	back := h.conns.aside[c] && f.live == nil && f.wanted && h.conns.ended != c
+	back := h.conns.aside[c] && f.live == nil && f.wanted
 	if back {
 		delete(h.conns.aside, c)
 		c.setStanding(standingUsed)

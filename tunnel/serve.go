@@ -28,7 +28,6 @@ func (h *Host) serve(ctx context.Context) {
 		case retry.Wait, retry.NeedLogin:
 			ctxtime.SleepUntil(ctx, next.Until, h.woken)
 		case retry.Idle:
-			h.closeConnections()
 			h.pool.sharing.disown(h, "") // its settings may have changed when it is next wanted
 			for _, other := range h.pool.allHosts() {
 				other.removeUser(h)
@@ -87,26 +86,6 @@ func (h *Host) hold(ctx context.Context) {
 		h.connectionLost(c)
 	case <-ctx.Done():
 	case <-h.woken:
-	}
-	h.mu.Lock()
-	ended := h.conns.ended == c && h.facts.live == c
-	h.mu.Unlock()
-	if ended {
-		h.closeConnections()
-	}
-}
-
-// closeConnections closes the host's connections.
-func (h *Host) closeConnections() {
-	h.mu.Lock()
-	h.conns.dropAside()
-	live := h.facts.live
-	h.mu.Unlock()
-	if live != nil {
-		if live.owner == h {
-			live.close(nil)
-		}
-		h.connectionLost(live)
 	}
 }
 

@@ -46,7 +46,7 @@ const (
 	Wait      Do = iota // until a time, or until something changes
 	Try                 // dial and log in
 	Hold                // the connection
-	Idle                // close all connections, and wait
+	Idle                // wait until it is wanted
 	NeedLogin           // stop until the user acts, since only they can log in
 )
 
