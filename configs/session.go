@@ -130,7 +130,7 @@ func (s *Session) readForward(in *input) {
 
 // checkSessions checks combinations of keys.
 func (l *loader) checkSessions() {
-	ports := &localPorts{l.src, map[string][]portUse{}}
+	ports := &localPorts{l.src, map[localPort]*portUse{}}
 	for i := range l.config.Sessions {
 		s := &l.config.Sessions[i]
 		t := l.session(s.Name)
@@ -344,12 +344,15 @@ func (in *input) pattern(v *node, text string, groups ...string) *regexp.Regexp 
 
 // localPorts are the local ports of all sessions, to find those that are used twice.
 type localPorts struct {
-	src  *source
-	uses map[string][]portUse // by port
+	src   *source
+	first map[localPort]*portUse
 }
 
+// localPort is a port of an interface; see interfaceOf. That of no interface is used first by
+// any of them.
+type localPort struct{ on, port string }
+
 type portUse struct {
-	on string // see interfaceOf
 	at span
 	by string // a table's title
 }
@@ -372,11 +375,15 @@ func (p *localPorts) addSession(t *node, s Session) {
 
 // add adds a use of a port, unless an earlier one excludes it.
 func (p *localPorts) add(host, port string, at span, by string) {
-	on := interfaceOf(host)
-	first, taken := find(p.uses[port], func(u portUse) bool { return u.on == on || u.on == "any" || on == "any" })
+	on, use := interfaceOf(host), &portUse{at, by}
+	ever := p.first[localPort{"", port}]
+	first := cmp.Or(p.first[localPort{"any", port}], p.first[localPort{on, port}])
+	if on == "any" {
+		first = ever
+	}
 	switch {
-	case !taken:
-		p.uses[port] = append(p.uses[port], portUse{on, at, by})
+	case first == nil:
+		p.first[localPort{on, port}], p.first[localPort{"", port}] = use, cmp.Or(ever, use)
 	case first.by == by:
 		p.src.addError(at, "", "%s uses local port %s twice, first on line %d", by, port, p.src.lineNumber(first.at))
 	default:
