@@ -312,11 +312,10 @@ const builtinPrefix = "builtin:"
 
 // Builtin is the name of the builtin job that the session submits, if any.
 func (s *Session) Builtin() string {
-	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
-	if !ok {
-		return ""
+	if name, ok := strings.CutPrefix(s.Submit, builtinPrefix); ok {
+		return name
 	}
-	return name
+	return ""
 }
 
 // BuiltinJob is the job that comes with tunctl and that the session submits.

@@ -294,7 +294,7 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 	if err != nil {
 		return sched.Usage{}, err
 	}
-	if !s.Kind().AsksUsage {
+	if !s.Kind().HasSteps {
 		return s.Usage(ctx, w.host.sh, ref, 0)
 	}
 	last, due := w.usages.get(ref, w.host.limits.WithJitter(w.host.limits.Query))

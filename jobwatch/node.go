@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -103,11 +104,5 @@ const maxNodes = 10000
 
 // Nodes are the names of a job's nodes, in the scheduler's order.
 func Nodes(job api.Job) []string {
-	switch {
-	case job.Nodes != "":
-		return sched.ExpandNodes(job.Nodes, maxNodes)
-	case job.Node != "":
-		return []string{job.Node}
-	}
-	return nil
+	return sched.ExpandNodes(cmp.Or(job.Nodes, job.Node), maxNodes)
 }

@@ -17,32 +17,19 @@ type App struct {
 	Patterns []*regexp.Regexp
 }
 
-// The known apps; see api.Apps.
+// The known apps that more than rules are about; see api.Apps.
 const (
-	appJupyter     = "jupyter"
-	appRStudio     = "rstudio"
-	appMATLAB      = "matlab"
-	appCodeServer  = "code-server"
-	appTunnel      = "vscode-tunnel"
-	appMarimo      = "marimo"
-	appPluto       = "pluto"
-	appNoVNC       = "novnc"
-	appVNC         = "vnc"
-	appParaView    = "paraview"
-	appCommand     = "command" // the user's own program, started by a job of ours
-	appStreamlit   = "streamlit"
-	appGradio      = "gradio"
-	appBokeh       = "bokeh"
-	appVite        = "vite"
-	appNext        = "nextjs"
-	appVLLM        = "vllm"
-	appOllama      = "ollama"
-	appTensorBoard = "tensorboard"
-	appMLflow      = "mlflow"
-	appDask        = "dask"
-	appRay         = "ray"
-	appSpark       = "spark"
-	appWeb         = "http" // any other web server: offered, never opened unasked
+	appJupyter    = "jupyter"
+	appRStudio    = "rstudio"
+	appCodeServer = "code-server"
+	appTunnel     = "vscode-tunnel"
+	appNoVNC      = "novnc"
+	appVNC        = "vnc"
+	appParaView   = "paraview"
+	appCommand    = "command" // the user's own program, started by a job of ours
+	appStreamlit  = "streamlit"
+	appDask       = "dask"
+	appWeb        = "http" // any other web server: offered, never opened unasked
 )
 
 var appsByRank = api.Apps()
@@ -69,13 +56,13 @@ var appNameRules = []rule{
 	{needle: "rserver", names: appRStudio},
 	{needle: "code-server", names: appCodeServer},
 	{needle: "code server", names: appCodeServer},
-	{needle: "tensorboard", names: appTensorBoard},
+	{needle: "tensorboard", names: "tensorboard"},
 	{needle: "streamlit", names: appStreamlit},
-	{needle: "marimo", names: appMarimo},
-	{needle: "pluto", names: appPluto},
+	{needle: "marimo", names: "marimo"},
+	{needle: "pluto", names: "pluto"},
 	{needle: "vnc", names: appVNC},
-	{needle: "mlflow", names: appMLflow},
-	{needle: "gradio", names: appGradio},
+	{needle: "mlflow", names: "mlflow"},
+	{needle: "gradio", names: "gradio"},
 }
 
 // misleadingRules come first: no other rule is tried on a line that matches.
@@ -94,21 +81,21 @@ var workRules = []rule{
 	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: `(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`},
 	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: `\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`},
 	{app: appCodeServer, act: announces, needle: "web ui available at", desc: ownURL, re: `^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern},
-	{app: appPluto, act: announces, needle: "go to http", desc: ownURL, re: `Go to ` + urlPattern + ` (?:in your browser )?to start writing`},
-	{app: appPluto, act: announces, needle: "have fun", desc: ownURL, re: urlPattern + `.* have fun`},
-	{app: appMarimo, act: announces, needle: "access_token=", desc: ownURL, re: `(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`},
-	{app: appMarimo, act: marks, needle: "➜", re: `➜\s+URL:`}, // Vite's line is "➜  Local:"
-	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, desc: ownURL, re: `➜\s+(?:URL|Network):\s+` + urlPattern},
+	{app: "pluto", act: announces, needle: "go to http", desc: ownURL, re: `Go to ` + urlPattern + ` (?:in your browser )?to start writing`},
+	{app: "pluto", act: announces, needle: "have fun", desc: ownURL, re: urlPattern + `.* have fun`},
+	{app: "marimo", act: announces, needle: "access_token=", desc: ownURL, re: `(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`},
+	{app: "marimo", act: marks, needle: "➜", re: `➜\s+URL:`}, // Vite's line is "➜  Local:"
+	{app: "marimo", act: announces, needle: "➜", near: "marimo", desc: ownURL, re: `➜\s+(?:URL|Network):\s+` + urlPattern},
 	{app: appRStudio, act: announces, needle: "rstudio", desc: "the RStudio port named by the job script", re: `(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`},
 	{needle: "password", read: readRStudioLogin},
 	{needle: "user: ", read: readRStudioLogin},
 	{needle: "username: ", read: readRStudioLogin},
-	{app: appMATLAB, act: announces, needle: "mwi_auth_token=", desc: ownURL, re: `(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`},
-	{app: appMATLAB, act: announces, needle: "access matlab at", desc: ownURL, re: `(?i)\baccess matlab at:?\s+` + urlPattern},
-	{app: appMATLAB, act: announces, needle: "accessed at", desc: ownURL, re: `(?i)\bMATLAB\b.*\baccessed at:?\s+` + urlPattern},
-	{app: appMATLAB, act: marks, needle: "accessed at", re: `(?i)\bMATLAB\b.*\baccessed at:?[\s│|]*$`},
-	{app: appMATLAB, act: marks, needle: "access matlab at", re: `(?i)\baccess matlab at:?[\s│|]*$`},
-	{app: appMATLAB, act: announces, needle: "://", near: appMATLAB, desc: ownURL, re: `^[\s│|]*` + urlPattern + `[\s│|]*$`},
+	{app: "matlab", act: announces, needle: "mwi_auth_token=", desc: ownURL, re: `(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`},
+	{app: "matlab", act: announces, needle: "access matlab at", desc: ownURL, re: `(?i)\baccess matlab at:?\s+` + urlPattern},
+	{app: "matlab", act: announces, needle: "accessed at", desc: ownURL, re: `(?i)\bMATLAB\b.*\baccessed at:?\s+` + urlPattern},
+	{app: "matlab", act: marks, needle: "accessed at", re: `(?i)\bMATLAB\b.*\baccessed at:?[\s│|]*$`},
+	{app: "matlab", act: marks, needle: "access matlab at", re: `(?i)\baccess matlab at:?[\s│|]*$`},
+	{app: "matlab", act: announces, needle: "://", near: "matlab", desc: ownURL, re: `^[\s│|]*` + urlPattern + `[\s│|]*$`},
 	// It speaks a protocol of its own, to one client: https://docs.paraview.org, "Remote and parallel visualization".
 	{app: appParaView, act: announces, needle: "connection url:", desc: "the address for ParaView's client", re: `Connection URL: (?P<scheme>cs)://(?P<host>` + hostPattern + `):(?P<port>\d+)`},
 	// Of Open OnDemand's scripts.
@@ -121,35 +108,35 @@ var pageRules = []rule{
 	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: `\bNetwork URL:\s+` + urlPattern},
 	{app: appStreamlit, act: announces, needle: "local url:", desc: ownURL, re: `\bLocal URL:\s+` + urlPattern},
 	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, desc: ownURL, re: `\bURL:\s+` + urlPattern},
-	{app: appGradio, act: announces, needle: "running on local url:", desc: ownURL, re: `Running on local URL:\s+` + urlPattern},
-	{app: appGradio, act: announces, needle: "running locally at:", desc: ownURL, re: `Running locally at:\s+` + urlPattern},
-	{app: appBokeh, act: announces, needle: "app running at:", desc: ownURL, re: `(?:Bokeh|Panel) app running at:\s+` + urlPattern},
-	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: `Launching server at ` + urlPattern},
-	{app: appVite, act: marks, needle: "➜", re: `➜\s+Local:`},
-	{app: appVite, act: announces, needle: "➜", desc: ownURL, re: `➜\s+Local:\s+` + urlPattern},
-	{app: appVite, act: announces, needle: "➜", near: appVite, desc: ownURL, re: `➜\s+Network:\s+` + urlPattern},
-	{app: appNext, act: marks, needle: "next.js", re: `\bNext\.js v?\d+\.`},
-	{app: appNext, act: announces, needle: "- local:", near: appNext, desc: ownURL, re: `- Local:\s+` + urlPattern},
-	{app: appNext, act: announces, needle: "- network:", near: appNext, desc: ownURL, re: `- Network:\s+` + urlPattern},
+	{app: "gradio", act: announces, needle: "running on local url:", desc: ownURL, re: `Running on local URL:\s+` + urlPattern},
+	{app: "gradio", act: announces, needle: "running locally at:", desc: ownURL, re: `Running locally at:\s+` + urlPattern},
+	{app: "bokeh", act: announces, needle: "app running at:", desc: ownURL, re: `(?:Bokeh|Panel) app running at:\s+` + urlPattern},
+	{app: "bokeh", act: announces, needle: "launching server at", desc: ownURL, re: `Launching server at ` + urlPattern},
+	{app: "vite", act: marks, needle: "➜", re: `➜\s+Local:`},
+	{app: "vite", act: announces, needle: "➜", desc: ownURL, re: `➜\s+Local:\s+` + urlPattern},
+	{app: "vite", act: announces, needle: "➜", near: "vite", desc: ownURL, re: `➜\s+Network:\s+` + urlPattern},
+	{app: "nextjs", act: marks, needle: "next.js", re: `\bNext\.js v?\d+\.`},
+	{app: "nextjs", act: announces, needle: "- local:", near: "nextjs", desc: ownURL, re: `- Local:\s+` + urlPattern},
+	{app: "nextjs", act: announces, needle: "- network:", near: "nextjs", desc: ownURL, re: `- Network:\s+` + urlPattern},
 
 	// Servers of language models, which programs talk to.
-	{app: appVLLM, act: announces, needle: "starting vllm api server", desc: ownURL, re: `Starting vLLM API server(?: \d+)?(?: \([^)]*\))? on ` + urlPattern},
-	{app: appOllama, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: `msg="Listening on ` + bindPattern + ` \(version `},
+	{app: "vllm", act: announces, needle: "starting vllm api server", desc: ownURL, re: `Starting vLLM API server(?: \d+)?(?: \([^)]*\))? on ` + urlPattern},
+	{app: "ollama", act: announces, needle: "msg=\"listening on ", desc: ownURL, re: `msg="Listening on ` + bindPattern + ` \(version `},
 
 	// Dashboards of a computation.
-	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: `\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern},
-	{app: appMLflow, act: marks, needle: "mlflow", re: `\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`},
-	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, desc: ownURL, re: `Listening at: ` + urlPattern},
-	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, desc: ownURL, re: `Uvicorn running on ` + urlPattern},
+	{app: "tensorboard", act: announces, needle: "tensorboard", desc: ownURL, re: `\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern},
+	{app: "mlflow", act: marks, needle: "mlflow", re: `\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`},
+	{app: "mlflow", act: announces, needle: "listening at: ", near: "mlflow", desc: ownURL, re: `Listening at: ` + urlPattern},
+	{app: "mlflow", act: announces, needle: "uvicorn running on", near: "mlflow", desc: ownURL, re: `Uvicorn running on ` + urlPattern},
 	{needle: "scheduler at:", read: readDaskScheduler},
 	{needle: "dashboard at:", read: readDaskDashboard},
 	{needle: "bokeh at:", read: readDaskDashboard},
 	{app: appDask, act: announces, needle: "/status", desc: "a link to the dashboard", re: `(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`},
-	{app: appRay, act: announces, needle: "dashboard at", desc: ownURL, re: `(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`},
-	{app: appSpark, act: announces, needle: "and started at", desc: ownURL, re: `Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern},
-	{app: appSpark, act: announces, needle: "web ui available at", desc: ownURL, re: `Spark context Web UI available at ` + urlPattern},
-	{app: appSpark, act: announces, needle: "spark", desc: ownURL, re: `(?i)(?:^|[^d\s:]\s+)spark (?:web )?ui (?:is )?(?:available |running |ready )?(?:at|on):? ` + urlPattern},
-	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: `started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`},
+	{app: "ray", act: announces, needle: "dashboard at", desc: ownURL, re: `(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`},
+	{app: "spark", act: announces, needle: "and started at", desc: ownURL, re: `Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern},
+	{app: "spark", act: announces, needle: "web ui available at", desc: ownURL, re: `Spark context Web UI available at ` + urlPattern},
+	{app: "spark", act: announces, needle: "spark", desc: ownURL, re: `(?i)(?:^|[^d\s:]\s+)spark (?:web )?ui (?:is )?(?:available |running |ready )?(?:at|on):? ` + urlPattern},
+	{app: "spark", act: announces, needle: "started service '", desc: "the port of Spark's page", re: `started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`},
 }
 
 // webRules are of any other web server.
@@ -386,16 +373,16 @@ var endRules = []rule{
 	{app: appJupyter, act: fails, needle: "error executing jupyter", desc: "Jupyter is not installed", re: `Error executing Jupyter command`},
 	{app: appJupyter, act: fails, needle: "running as root", desc: "Jupyter refuses to run as root", re: `Running as root is not recommended`},
 	{app: appDask, act: ends, needle: "scheduler", desc: "the scheduler stops", re: `distributed\.scheduler - INFO - (?:End scheduler|Stopped scheduler|Scheduler closing)`},
-	{app: appSpark, act: ends, needle: "stopped spark", desc: "the Spark page stops", re: `Stopped Spark web UI at`},
+	{app: "spark", act: ends, needle: "stopped spark", desc: "the Spark page stops", re: `Stopped Spark web UI at`},
 	{app: appStreamlit, act: ends, needle: "stopping...", desc: "Streamlit stops", re: `^\s*Stopping\.\.\.\s*$`},
-	{app: appGradio, act: ends, needle: "closing server", desc: "Gradio stops", re: `Keyboard interruption in main thread\.\.\. closing server`},
+	{app: "gradio", act: ends, needle: "closing server", desc: "Gradio stops", re: `Keyboard interruption in main thread\.\.\. closing server`},
 	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: `Killing Xvnc process ID \d+`},
 	{app: appParaView, act: ends, needle: "exiting...", late: true, desc: "ParaView's server stops", re: `^\s*Exiting\.\.\.\s*$`},
-	{app: appPluto, act: ends, needle: "closing pluto", desc: "Pluto stops", re: `Closing Pluto\.\.\.`},
+	{app: "pluto", act: ends, needle: "closing pluto", desc: "Pluto stops", re: `Closing Pluto\.\.\.`},
 	{act: ends, needle: "killed", needsApp: true, desc: killedWords, re: killed},
 	{act: ends, needle: "terminated", needsApp: true, desc: killedWords, re: killed},
 	// Uvicorn is vLLM's server, too.
-	{app: appVLLM, act: ends, needle: "finished server process", late: true, desc: "vLLM stops", re: uvicornEnd},
+	{app: "vllm", act: ends, needle: "finished server process", late: true, desc: "vLLM stops", re: uvicornEnd},
 	{app: appWeb, act: ends, needle: "finished server process", desc: "the web server stops", re: uvicornEnd},
 	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: `Shutting down: Master`},
 	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: `Keyboard interrupt received, exiting`},

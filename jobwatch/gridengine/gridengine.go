@@ -105,11 +105,7 @@ func (g scheduler) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error
 	if _, err := g.qstat(ctx, sh, ":"); err != nil {
 		return nil, err
 	}
-	var numbers []string
-	for _, r := range g.cache.rows {
-		numbers = append(numbers, r.number)
-	}
-	unknown, waiting := g.toDescribe(numbers)
+	unknown, waiting := g.toDescribe(lists.Map(g.cache.rows, func(r row) string { return r.number }))
 	slices.SortFunc(unknown, sched.CompareIDs)
 	slices.SortFunc(waiting, sched.CompareIDs)
 	if err := g.describe(ctx, sh, append(waiting, unknown...)); errors.Is(err, remote.ErrLost) || errors.Is(err, remote.ErrNoAnswer) {

@@ -216,17 +216,12 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	}
 	for _, part := range parts[1 : len(parts)-1] {
 		header, data, _ := bytes.Cut(part, []byte("\n"))
-		f := strings.SplitN(strings.TrimPrefix(string(header), "."), " ", 4)
-		if len(f) != 4 {
-			continue
+		f := strings.SplitN(string(header), " ", 4)
+		c, i := fileContent{found: true, path: f[len(f)-1], data: data}, n
+		_, err := fmt.Sscanf(string(header), ".%d %d %d", &i, &c.start, &c.size)
+		if err == nil && len(f) == 4 && i >= 0 && i < n {
+			list[i] = c
 		}
-		i, err1 := strconv.Atoi(f[0])
-		start, err2 := strconv.ParseInt(f[1], 10, 64)
-		size, err3 := strconv.ParseInt(f[2], 10, 64)
-		if err1 != nil || err2 != nil || err3 != nil || i < 0 || i >= n {
-			continue
-		}
-		list[i] = fileContent{found: true, path: f[3], start: start, size: size, data: data}
 	}
 	return list, nil
 }

@@ -198,13 +198,7 @@ func (scheduler) qselect(ctx context.Context, sh *remote.Shell, options string) 
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for word := range strings.FieldsSeq(string(res.Stdout)) {
-		if qsubID.MatchString(word) {
-			ids = append(ids, word)
-		}
-	}
-	return ids, nil
+	return slices.DeleteFunc(strings.Fields(string(res.Stdout)), func(word string) bool { return !qsubID.MatchString(word) }), nil
 }
 
 // FindTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/remote"
 )
 
@@ -82,7 +83,7 @@ type Scheduler interface {
 	Processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error)
 	// StepOutput returns the newest output of a job's running steps.
 	StepOutput(ctx context.Context, sh *remote.Shell, id string) ([]byte, error)
-	// Usage is what a job uses. With Kind.AsksUsage it asks for that, and for the number
+	// Usage is what a job uses. With Kind.HasSteps it asks for that, and for the number
 	// of CPUs only if it is not known yet; else it is what the last answer about the job had.
 	Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (Usage, error)
 }
@@ -200,15 +201,13 @@ type Kind struct {
 	Unreached string
 	// JobVariables are the variables that a job's processes have; see Scheduler.IDsIn.
 	JobVariables []string
-	// HasSteps: programs can be started inside a running job, and StepOutput shows their output.
+	// HasSteps: programs can be started inside a running job. What they print and use is a question of its own.
 	HasSteps bool
 	// JobsAreProcesses: there is no scheduler, and a job is a process on the login node. A list has as much about
 	// its files as detail.
 	JobsAreProcesses bool
 	// AsksStart: when a job would start is a question to the server.
 	AsksStart bool
-	// AsksUsage: what a job uses is a question of its own.
-	AsksUsage bool
 	// Directives say how a job script has options; zero if it cannot.
 	Directives Directives
 	// Discover is the sh text that prints what `tunctl init` asks about, in parts: a line
@@ -308,11 +307,5 @@ func PlainWord(text string) string {
 
 // PlainWords are those of a list that are plain words.
 func PlainWords(list []string) []string {
-	var words []string
-	for _, text := range list {
-		if w := PlainWord(text); w != "" {
-			words = append(words, w)
-		}
-	}
-	return words
+	return slices.DeleteFunc(lists.Map(list, PlainWord), func(word string) bool { return word == "" })
 }

@@ -35,7 +35,7 @@ var Kind = sched.Kind{
 	NodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
 	Submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
 	Unreached: `Unable to contact slurm controller \(connect failure\)`,
-	HasSteps:  true, AsksStart: true, AsksUsage: true,
+	HasSteps:  true, AsksStart: true,
 	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	Discover:     discoverScript,
 	Waiting:      waitingPart,
