@@ -58,7 +58,7 @@ func (w *Watcher) Free(ctx context.Context) (api.Free, error) {
 	}
 	if len(look.Partitions) == 0 && look.Cluster == (api.PartitionUsage{}) {
 		if look.Scheduler == plain.Kind.Name {
-			return api.Free{}, api.Errorf(api.CodeNoScheduler, "%s has no scheduler, so nobody counts what is free there", w.host.name)
+			return api.Free{}, api.Errorf(api.CodeNoScheduler, "%s has no scheduler, so nobody counts what is free there", w.host.Host)
 		}
 		return api.Free{}, fmt.Errorf("%w: it names no queue that you may use", remote.ErrNoAnswer)
 	}
@@ -71,7 +71,7 @@ func (w *Watcher) Free(ctx context.Context) (api.Free, error) {
 // KnownFree is the last answer of Free, and whether it may still be used.
 func (w *Watcher) KnownFree() (free api.Free, fresh bool) {
 	if known := w.free.Load(); known != nil {
-		return *known, time.Since(known.At) < w.host.limits.Query
+		return *known, time.Since(known.At) < w.host.Limits.Query
 	}
 	return free, false
 }
@@ -88,13 +88,13 @@ func soonestFirst(list []api.Partition) {
 // discover runs a script. The caller has the turn.
 func (h *host) discover(ctx context.Context, software bool) (api.Look, error) {
 	mark := remote.NewMark()
-	sh := &remote.Shell{Runner: h.sh.Runner, Limit: h.limits.Discover, Private: h.sh.Private}
-	res, err := sh.Login(ctx, discoverScript(mark, h.wanted, h.limits.Discover-answerTime, software))
+	sh := &remote.Shell{Runner: h.sh.Runner, Limit: h.Limits.Discover, Private: h.sh.Private}
+	res, err := sh.Login(ctx, discoverScript(mark, h.Scheduler, h.Limits.Discover-answerTime, software))
 	if err != nil {
 		return api.Look{}, err
 	}
 	look := readDiscovery(mark, string(res.Stdout))
-	return look, unsupportedError(h.name, look.Scheduler)
+	return look, unsupportedError(h.Host, look.Scheduler)
 }
 
 // discoverScript is the whole script, which looks for software, or else for how many jobs wait. It ends within limit.

@@ -129,7 +129,7 @@ func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job
 	detail, err := s.Detail(ctx, w.host.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, sched.ErrNoJob) {
-			w.host.log.Debug("no detail of a job", "job", job.ID, "err", err)
+			w.host.Log.Debug("no detail of a job", "job", job.ID, "err", err)
 		}
 		return job
 	}

@@ -43,7 +43,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	defer w.host.turn.Unlock()
 	pids, err := s.Processes(ctx, w.host.sh, ref)
 	if err != nil {
-		w.host.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
+		w.host.Log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
 	}
 	if slices.Contains(pids, pid) {
 		return true, nil

@@ -41,7 +41,6 @@ func readTunnelCommand(r *reader, l logLine) {
 	s := statement{at: l.at, app: r.appNear(l), desc: "the job's ssh command"}
 	for _, m := range tunnelSpec.FindAllStringSubmatchIndex(l.text, -1) {
 		s.addr = matchedAddress(tunnelSpec, l.text, m)
-		s.addr.host = unwrapHost(s.addr.host)
 		switch s.addr.kind() {
 		case namedHost:
 			r.ev.addHint(s)
