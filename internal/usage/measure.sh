@@ -32,10 +32,9 @@ done </proc/self/cgroup
 
 # What Slurm gave the job on each node: 4, or 4(x2) for two nodes; of different ones, not known.
 case $SLURM_JOB_CPUS_PER_NODE in
-*,*) granted= ;;
+*[!0-9x\(\)]*) granted= ;;
 *) granted=${SLURM_JOB_CPUS_PER_NODE%%(*} ;;
 esac
-case $granted in *[!0-9]*) granted= ;; esac
 
 limited() { if command -v timeout >/dev/null; then timeout 10 "$@"; else "$@"; fi; }
 field() { sed -n "s/^$1 //p" "$2"; }
