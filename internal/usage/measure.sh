@@ -96,9 +96,7 @@ cpus() {
 
 # A job of Slurm without GPUs must not show those of others.
 gpus=yes
-if test -n "$SLURM_JOB_ID" && test -z "$CUDA_VISIBLE_DEVICES$SLURM_JOB_GPUS$SLURM_GPUS_ON_NODE$ROCR_VISIBLE_DEVICES$GPU_DEVICE_ORDINAL"; then
-	gpus=
-fi
+test -z "$SLURM_JOB_ID" || test -n "$CUDA_VISIBLE_DEVICES$SLURM_JOB_GPUS$SLURM_GPUS_ON_NODE$ROCR_VISIBLE_DEVICES$GPU_DEVICE_ORDINAL" || gpus=
 case ${CUDA_VISIBLE_DEVICES-0} in -1 | NoDevFiles | '') gpus= ;; esac
 
 nvidia() {
