@@ -49,10 +49,7 @@ part() {
 jupyter_in() {
 	for app in jupyterlab notebook jupyter_server; do
 		for info in "$2"/lib*/python*/*-packages/"$app"-*-info; do
-			if [ -e "$info" ]; then
-				printf '%s\t%s\t%s\t%s\n' "$1" "$3" "$app" "${info##*/}"
-				return
-			fi
+			[ -e "$info" ] && printf '%s\t%s\t%s\t%s\n' "$1" "$3" "$app" "${info##*/}" && return
 		done
 	done
 }

@@ -149,16 +149,10 @@ func (h *host) processError(k *sched.Kind) error {
 
 // programs are the submit commands that are looked for.
 func programs() string {
-	var names []string
-	for _, k := range schedulerKinds {
-		if k.Program != "" && !slices.Contains(names, k.Program) {
-			names = append(names, k.Program)
-		}
-	}
-	for _, k := range unsupportedKinds[:3] {
-		names = append(names, k.program)
-	}
-	return strings.Join(names, ", ")
+	names := lists.Map(schedulerKinds, func(k *sched.Kind) string { return k.Program })
+	names = append(names, lists.Map(unsupportedKinds[:3], func(k unsupportedKind) string { return k.program })...)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 // host is what is known of a host's scheduler, and who may run a command there.

@@ -1,7 +1,6 @@
 # Prints one reading for each line of its input. $job is set.
 exec 2>/dev/null
-LC_ALL=C
-export LC_ALL
+export LC_ALL=C
 job=${SLURM_JOB_ID:-$job}
 
 # within prints the part of a cgroup's path up to the folder of the job.

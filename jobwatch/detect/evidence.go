@@ -373,5 +373,5 @@ func (e *evidence) drop(gone func(position) bool) {
 		o.own = slices.DeleteFunc(o.own, isGone)
 		return len(o.own) == 0
 	})
-	e.notes.drop(gone)
+	e.notes = slices.DeleteFunc(e.notes, func(n note) bool { return gone(n.at) })
 }

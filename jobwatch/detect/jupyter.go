@@ -50,11 +50,11 @@ var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyte
 func readJupyterHeader(r *reader, l logLine) {
 	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
 		r.ev.server(appJupyter).announcing = true // its addresses follow
-		r.mark(jupyterBlock, l)
+		r.marks[jupyterBlock] = l.at.line
 	}
 }
 
-func markJupyterBlock(r *reader, l logLine) { r.mark(jupyterBlock, l) }
+func markJupyterBlock(r *reader, l logLine) { r.marks[jupyterBlock] = l.at.line }
 
 // isHub reports whether a line is from JupyterHub itself, which serves logins, not a
 // notebook.

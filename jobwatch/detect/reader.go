@@ -57,7 +57,7 @@ func matchedAddress(re *regexp.Regexp, text string, m []int) address {
 // were about.
 type reader struct {
 	ev    *evidence
-	marks map[string]int // the last line of each mark
+	marks map[string]int // by name, the last line that explains those after it
 	app   string         // the app that was named last, and in which line
 	appAt int
 
@@ -114,7 +114,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		r.ev.addLink(s)
 		return false
 	case marks:
-		r.mark(u.app, l)
+		r.marks[u.app] = l.at.line
 		return false
 	case skipsPort:
 		r.ev.addPortInUse(s)
@@ -163,9 +163,6 @@ func (r *reader) appNear(l logLine) string {
 	}
 	return l.app
 }
-
-// mark notes a line that explains those after it.
-func (r *reader) mark(name string, l logLine) { r.marks[name] = l.at.line }
 
 // marked reports whether one of the last n lines has the mark.
 func (r *reader) marked(name string, l logLine, n int) bool {
