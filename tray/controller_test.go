@@ -422,8 +422,10 @@ var verbs = []verb{
 func (s *stage) click(id string) {
 	id, top := strings.CutPrefix(id, "top-")
 	does, name, _ := strings.Cut(id, ":")
-	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == does })
-	c := choice{top: top, verb: verbs[i], name: name}
+	c := choice{top: top, verb: verb{name: does}, name: name}
+	if i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == does }); i >= 0 {
+		c.verb = verbs[i]
+	}
 	if c.verb == verbOpen || c.verb == verbUpWith {
 		c.name, c.part, _ = strings.Cut(c.name, "/")
 	}

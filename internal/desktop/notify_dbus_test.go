@@ -33,6 +33,7 @@ type notificationService struct {
 	able   []string
 	shown  chan shownNote
 	closed chan uint32
+	last   uint32 // id of a new note
 }
 
 func (s *notificationService) GetCapabilities() ([]string, *dbus.Error) { return s.able, nil }
@@ -41,7 +42,11 @@ func (s *notificationService) Notify(_ string, replaces uint32, _, title, body s
 	hints map[string]dbus.Variant, _ int32,
 ) (uint32, *dbus.Error) {
 	s.shown <- shownNote{title, body, actions, hints["urgency"].Value().(byte), replaces, hints["image-data"]}
-	return 7, nil
+	if replaces == 0 {
+		s.last++
+		replaces = s.last
+	}
+	return replaces, nil
 }
 
 func (s *notificationService) CloseNotification(id uint32) *dbus.Error {
@@ -55,7 +60,7 @@ func startService(t *testing.T, able ...string) (*notificationService, *Notifier
 	bus := bustest.Start(t)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", bus.Address)
 	conn := bus.Connect(t)
-	s := &notificationService{conn: conn, able: able, shown: make(chan shownNote, 2), closed: make(chan uint32, 1)}
+	s := &notificationService{conn: conn, able: able, shown: make(chan shownNote, 2), closed: make(chan uint32, 1), last: 6}
 	must.Do(t, conn.Export(s, notifyPath, notifyName))
 	if _, err := conn.RequestName(notifyName, dbus.NameFlagDoNotQueue); err != nil {
 		t.Fatal(err)
