@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,14 +45,8 @@ var plist string
 
 // plistText is the file for a part of a program.
 func plistText(p Part, program string) string {
-	words := lists.Map(append([]string{program}, p.args()...), func(word string) string { return "\t\t<string>" + xmlText(word) + "</string>\n" })
+	words := lists.Map(append([]string{program}, p.args()...), func(word string) string { return "\t\t<string>" + html.EscapeString(word) + "</string>\n" })
 	return strings.NewReplacer("LABEL", label(p), "ARGUMENTS", strings.Join(words, "")).Replace(plist)
-}
-
-func xmlText(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder takes everything
-	return b.String()
 }
 
 // plistProgram reads the first of the arguments back.
