@@ -271,18 +271,14 @@ func allSessionItems(v view) []menuItem {
 		for i, line := range show.OtherJobs(s, v.Now) {
 			children = append(children, menuItem{ID: choice{verb: verb{name: "job"}, name: s.Name, part: fmt.Sprint(i)}, Title: words.Capital(show.Shorten(show.WithoutCommands(line), 90))})
 		}
-		if s.App != api.AppShell {
-			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
-		}
+		children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
 		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
 			runs := s.State == api.SessionReady || s.State == api.SessionStarting
 			children = append(children, menuItem{ID: choice{verb: verbOpen, name: s.Name, part: e.Name}, Title: "Open " + e.Title(), Enabled: runs})
 		}
-		if s.App != api.AppShell {
-			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))
-		}
 		start, title := startVerb(s, v.Now, api.MenuStart, api.MenuReconnect)
 		children = append(children,
+			entry(verbCopy, s.Name, "Copy address", openable(s)),
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
 			entry(start, s.Name, title, !up || s.State == api.SessionNeedsLogin),
 		)
