@@ -24,28 +24,17 @@ func (c *controller) act(ctx context.Context, id choice) {
 		return
 	}
 	do := c.actionFor(id)
-	if do == nil {
+	if do == nil || c.busy[id] {
 		return
 	}
-	if _, running := c.busy.LoadOrStore(id, true); running {
-		return
-	}
+	c.busy[id] = true
 	c.running.Go(func() {
-		err := do(ctx)
-		c.busy.Delete(id)
-		if err != nil && ctx.Err() == nil {
-			c.reportFailure(id, err)
-		}
+		r := result{id, do(ctx)}
 		select {
-		case c.done <- id:
+		case c.done <- r:
 		case <-ctx.Done():
 		}
 	})
-}
-
-// on binds an action to a name.
-func on[T any](name T, do func(ctx context.Context, name T) error) func(ctx context.Context) error {
-	return func(ctx context.Context) error { return do(ctx, name) }
 }
 
 // up requests a session, whose page opens once it is ready.
@@ -83,7 +72,7 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 		if ready := readyPages(c.view.Status); name == "" && len(ready) > 0 {
 			id.name = ready[0].Name
 		}
-		return on(id.page(), c.openPage)
+		return func(ctx context.Context) error { return c.openPage(ctx, id.page()) }
 	case verbCopy:
 		return func(ctx context.Context) error {
 			_, err := c.desk.CopyAddress(ctx, c.Agent, id.page())
@@ -102,10 +91,10 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 	case verbDown, verbCancel:
 		return c.down(name, id.verb == verbCancel)
 	case verbExtend:
-		return on(api.ExtendRequest{Session: name, Seconds: int64(extendBy.Seconds())}, c.extend)
+		return c.extend(api.ExtendRequest{Session: name, Seconds: int64(extendBy.Seconds())})
 	case verbKeep:
 		if !s.IdleEnd.IsZero() {
-			return on(api.ExtendRequest{Session: name, Idle: true}, c.extend)
+			return c.extend(api.ExtendRequest{Session: name, Idle: true})
 		}
 	case verbAskEnd:
 		if s.MayHaveLiveJob(time.Now()) {
@@ -120,21 +109,19 @@ func (c *controller) actionFor(id choice) func(ctx context.Context) error {
 			return c.showDetails(troublePage(s, time.Now()))
 		}
 	case verbDetails:
-		p, _ := c.details.Load(name)
-		failed, _ := p.(detailsPage)
-		return c.showDetails(failed)
+		return c.showDetails(c.details[name])
 	case verbAnswer:
 		if c.dialog != nil {
 			c.dialog.hide() // and it is shown again, above other windows
 		}
 	case verbLogin:
-		return on(name, c.Login)
+		return func(ctx context.Context) error { return c.Login(ctx, name) }
 	case verbAsk:
 		return c.terminal("login", name)
 	case verbSetup:
 		return c.terminal("init")
 	case verbLogout:
-		return on(name, c.Logout)
+		return func(ctx context.Context) error { return c.Logout(ctx, name) }
 	case verbStartAgent:
 		return c.StartAgent
 	case verbAutostart:
@@ -162,12 +149,14 @@ func (c *controller) openPage(ctx context.Context, p action.Page) error {
 }
 
 // extend requests more time, and shows the new end.
-func (c *controller) extend(ctx context.Context, req api.ExtendRequest) error {
-	text, err := action.Extend(ctx, c.Agent, req)
-	if err == nil {
-		c.announce(notification{icon: iconReady, title: headline("", req.Session, " was extended"), body: text})
+func (c *controller) extend(req api.ExtendRequest) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		text, err := action.Extend(ctx, c.Agent, req)
+		if err == nil {
+			c.announce(notification{icon: iconReady, title: headline("", req.Session, " was extended"), body: text})
+		}
+		return err
 	}
-	return err
 }
 
 func (c *controller) settings(ctx context.Context) error {
@@ -198,6 +187,6 @@ func (c *controller) reportFailure(id choice, err error) {
 	} else if command := equivalentCommand(id); command != "" {
 		p.Hint, n.instead = "`"+command+"` does the same", "In a terminal: "+command
 	}
-	c.details.Store(id.String(), p)
+	c.details[id.String()] = p
 	c.announce(n)
 }
