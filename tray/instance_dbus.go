@@ -5,7 +5,6 @@ package tray
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -37,7 +36,7 @@ func acquireInstance(ctx context.Context, home string) (*instance, error) {
 	name := busName
 	if home != "" {
 		sum := sha256.Sum256([]byte(home))
-		name += ".h" + hex.EncodeToString(sum[:8])
+		name += fmt.Sprintf(".h%x", sum[:8])
 	}
 	got, err := conn.RequestName(name, dbus.NameFlagDoNotQueue)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	_ "embed" // the page's parts
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
@@ -61,7 +60,7 @@ type waitPage struct {
 func (p *waitPage) State() string {
 	r := p.Reason
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%q\n%q\n%q\n%q\n%v\n%q\n%q\n%d", p.Status, r.Kind, r.Title, r.Text, r.Facts, r.Steps, r.Hint, r.Tray, r.Since.Unix()))
-	return hex.EncodeToString(sum[:6])
+	return fmt.Sprintf("%x", sum[:6])
 }
 
 // waitData is the data of the page's template.
