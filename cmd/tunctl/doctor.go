@@ -99,7 +99,7 @@ func newEnvironment(inv *invocation, cfg *configs.Config) doctor.Environment {
 	p := inv.paths
 	read := resolver(p, cfg)
 	return doctor.Environment{
-		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
+		Program: self, Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
 		State:  p.State, StateProblem: func() (string, error) { return state.Problem(p.StateFile()) },
 		Status:  func(ctx context.Context) (api.Status, error) { return liveStatus(ctx, inv.client) },

@@ -2,7 +2,11 @@
 // that start a script on a host. It runs nothing, and knows no host and no SSH.
 package posixsh
 
-import "strings"
+import (
+	"strings"
+
+	"tunctl/internal/lists"
+)
 
 // Command lines that every login shell (bash, zsh, fish, tcsh, sh) reads alike: they
 // are constants, and what to run comes on standard input. The Login ones give it the
@@ -41,11 +45,7 @@ func Quote(text string) string {
 
 // Join quotes each word.
 func Join(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = Quote(w)
-	}
-	return strings.Join(quoted, " ")
+	return strings.Join(lists.Map(words, Quote), " ")
 }
 
 // QuotePath quotes a path on a host; a leading ~/ becomes the home folder.
