@@ -238,6 +238,37 @@ feed(server, message("status", execution_state="idle"), k)
 turn(lambda: not k.cells)
 assert cell.about["id"] == "c" and any("beyond" in line for lines in relay.writer.waiting.values() for line in lines)
 `,
+		"what is written down": `
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
+held = [os.dup(2) for _ in range(1100)]  # select takes no larger numbers
+OUTPUT_EVERY, OUTPUT_LIMIT = 0, 50000
+home = os.path.expanduser("~/.tunctl")
+open(home, "w").close()
+k, server = page()
+for name in ("c", "d"):
+    k.request({"id": name})
+k.hang_up()
+feed(server, message("stream", text="one"), k)
+turn(lambda: relay.writer.trouble == os.strerror(errno.ENOTDIR))
+os.unlink(home)
+turn(lambda: not relay.writer.waiting)
+assert not relay.writer.trouble and not relay.writer.size
+for size in (40000, 40000, 9):
+    feed(server, message("stream", text="x" * size), k)
+feed(server, message("status", execution_state="idle"), k)
+feed(server, message("status", parent="d", execution_state="idle"), k)
+turn(lambda: not k.cells and not relay.writer.waiting)
+first, second = sorted(glob.glob(home + "/output/nb/*.jsonl"))
+found = [json.loads(line) for line in open(first)]
+assert [x["type"] for x in found] == ["cell", "stream", "stream", "beyond", "stream", "end"] and found[3]["bytes"] > 40000, found
+assert [json.loads(line)["type"] for line in open(second)] == ["cell", "end"]
+k.take(k.finished[0][0])
+turn(lambda: not relay.writer.waiting)
+assert not os.path.exists(first) and os.path.exists(second)
+write_output = lambda *_: os._exit(1)
+k.take(k.spool.end)
+turn(lambda: "ended" in relay.writer.trouble)
+`,
 		"no disk for what waits": `
 def full(*_):
     raise OSError(errno.ENOSPC, "full")
