@@ -2,11 +2,7 @@
 // that start a script on a host. It runs nothing, and knows no host and no SSH.
 package posixsh
 
-import (
-	"strings"
-
-	"tunctl/internal/lists"
-)
+import "strings"
 
 // Command lines that every login shell (bash, zsh, fish, tcsh, sh) reads alike: they
 // are constants, and what to run comes on standard input. The Login ones give it the
@@ -45,7 +41,11 @@ func Quote(text string) string {
 
 // Join quotes each word.
 func Join(words []string) string {
-	return strings.Join(lists.Map(words, Quote), " ")
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = Quote(w)
+	}
+	return strings.Join(quoted, " ")
 }
 
 // QuotePath quotes a path on a host; a leading ~/ becomes the home folder.
