@@ -287,7 +287,7 @@ func bundleText(name string, text []byte, err error) doctor.Item {
 }
 
 // scrubber replaces the names of the user, here and on each host, and of accounts.
-func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config, st api.Status, runs []api.Run) *doctor.Scrubber {
+func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config, st api.Status, runs []api.Run) doctor.Scrubber {
 	names := map[string]string{}
 	if u, err := user.Current(); err == nil {
 		login := u.Username[strings.LastIndexByte(u.Username, '\\')+1:]

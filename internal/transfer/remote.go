@@ -88,12 +88,10 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 			}
 			l.drop(ctx, r)
 		}
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil || !isLost(err) && !errors.Is(err, errNoServer) {
 			return err
-		case !isLost(err) && !errors.Is(err, errNoServer):
-			return err
-		case losses == maxLosses:
+		}
+		if losses == maxLosses {
 			return &connectError{fmt.Errorf("the host's file server stopped %d times in a row: %w", losses, err)}
 		}
 	}

@@ -188,11 +188,8 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 // sourcesOf reads a name as it is, and else as a pattern.
 func sourcesOf(from files, name string) ([]job, error) {
 	info, err := from.Stat(name)
-	switch {
-	case err == nil:
-		return []job{{from: name, info: info}}, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	if !errors.Is(err, fs.ErrNotExist) {
+		return []job{{from: name, info: info}}, err
 	}
 	if link, err := from.ReadLink(name); err == nil {
 		return nil, &NoSourceError{name, fmt.Sprintf("%q is a link to %q, which does not exist", name, link)}

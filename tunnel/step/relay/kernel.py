@@ -183,8 +183,7 @@ class Kernel(Connection):
 
     def stuck(self):
         """Whether to wait until what was collected is written."""
-        if not self.relay.writer.full():
-            self.lossy = False
+        self.lossy = self.lossy and self.relay.writer.full()
         return self.relay.writer.full() and not self.lossy
 
     def collect(self):

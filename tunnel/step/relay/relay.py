@@ -294,7 +294,10 @@ class Relay:
     def open(self, number, request):
         try:
             if request["kind"] == "kernel":
-                self.find_kernel(request["kernel"]).attach(number, request["kernel"])
+                kept = [k for k in self.kernels if k.is_of(request["kernel"])]
+                if not kept:
+                    raise OSError(errno.ENOENT, "nothing is kept for this page")
+                kept[0].attach(number, request["kernel"])
             elif request["kind"] in ("tcp", "unix"):
                 (Kernel if request.get("kernel") and self.entrance else Connection)(self, number, request)
             else:
@@ -303,12 +306,6 @@ class Relay:
             if number in self.channels:
                 self.channels[number].drop()
             self.send(number, REFUSED, json.dumps({"message": words(err), "errno": err.errno}).encode())
-
-    def find_kernel(self, about):
-        for k in self.kernels:
-            if k.is_of(about):
-                return k
-        raise OSError(errno.ENOENT, "nothing is kept for this page")
 
     def send(self, number, kind, payload=b""):
         if kind != OPENED:
