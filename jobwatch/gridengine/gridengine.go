@@ -418,9 +418,9 @@ func (g scheduler) ExplainGone(job *api.Job, ran bool) bool {
 // problem is the error for a command's status and messages, nil for success. Some commands
 // write their messages to standard output.
 func problem(command string, res remote.Result) error {
-	res.Stderr = slices.Concat(res.Stdout, res.Stderr)
-	if res.Exit != 0 && noHost.Match(res.Stderr) {
-		return api.Errorf(api.CodeFailed, "%s failed: %s", command, sched.LastErrorLine(res)).WithHint("%s", sched.FromLogin)
+	said := remote.Result{Stderr: slices.Concat(res.Stdout, res.Stderr), Exit: res.Exit}
+	if res.Exit != 0 && noHost.Match(said.Stderr) {
+		return api.Errorf(api.CodeFailed, "%s failed: %s", command, sched.LastErrorLine(said)).WithHint("%s", sched.FromLogin)
 	}
-	return sched.Failure(command, res, noAnswer, noJob)
+	return sched.Failure(command, said, noAnswer, noJob)
 }
