@@ -74,8 +74,9 @@ func (q *promptReader) events(ctx context.Context, waiter string) (others <-chan
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer close(events)
-		defer q.asking.Wait()                                        // the end of the context closes them
-		_ = q.client.Watch(ctx, answers, waiter, func(e api.Event) { // a request has the error
+		defer q.asking.Wait() // the end of the context closes them
+		// A request has the error.
+		_ = q.client.Watch(ctx, answers, waiter, func(e api.Event) {
 			if q.handle(ctx, e) {
 				return
 			}
