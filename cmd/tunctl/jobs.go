@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -60,6 +61,9 @@ func askHosts[T any](ctx context.Context, inv *invocation, ask func(host string)
 		var err error
 		if !isConnected(st, host) {
 			err = inv.authenticate(ctx, host, api.KeepNot)
+		}
+		if err != nil && len(hosts) > 1 {
+			err = fmt.Errorf("%s: %w", host, err)
 		}
 		if err == nil {
 			inv.Draw("asking the scheduler…")
