@@ -407,24 +407,20 @@ func iconFor(v view) iconKind {
 	if !v.Reached {
 		return iconIdle
 	}
-	has := map[api.SessionState]bool{}
-	working, charged := false, false
-	for _, s := range news(v) {
-		has[s.State] = true
-		working = working || !s.State.Settled()
-		charged = charged || s.State == api.SessionDown && mayBeCharged(s, v.Now)
-	}
+	sessions := news(v)
+	some := func(is func(s api.Session) bool) bool { return slices.ContainsFunc(sessions, is) }
+	has := func(state api.SessionState) bool { return some(func(s api.Session) bool { return s.State == state }) }
 	blocked := slices.ContainsFunc(v.Status.Hosts, func(h api.Host) bool { return h.State == api.HostBlocked })
 	switch {
-	case has[api.SessionNeedsLogin], len(v.Asking) > 0:
+	case has(api.SessionNeedsLogin), len(v.Asking) > 0:
 		return iconNeedsYou
-	case has[api.SessionFailed], blocked, v.Status.Config != nil, isPaused(v):
+	case has(api.SessionFailed), blocked, v.Status.Config != nil, isPaused(v):
 		return iconTrouble
-	case has[api.SessionReady]:
+	case has(api.SessionReady):
 		return iconReady
-	case working:
+	case some(func(s api.Session) bool { return !s.State.Settled() }):
 		return iconWorking
-	case charged:
+	case some(func(s api.Session) bool { return s.State == api.SessionDown && mayBeCharged(s, v.Now) }):
 		return iconCharged
 	}
 	return iconIdle

@@ -189,20 +189,18 @@ func (c *controller) dropPrompts() {
 
 // whyNow says what a login to a host is for.
 func whyNow(host string, st api.Status) string {
-	var lost, waiting []string
-	for _, s := range st.Sessions {
-		switch {
-		case s.Host != host:
-		case s.State == api.SessionReconnecting:
-			lost = append(lost, s.Name)
-		case s.State == api.SessionNeedsLogin, s.State == api.SessionConnecting:
-			waiting = append(waiting, s.Name)
+	names := func(states ...api.SessionState) (list []string) {
+		for _, s := range st.Sessions {
+			if s.Host == host && slices.Contains(states, s.State) {
+				list = append(list, s.Name)
+			}
 		}
+		return list
 	}
-	switch {
-	case len(lost) > 0:
+	if lost := names(api.SessionReconnecting); lost != nil {
 		return "The connection to " + host + " was lost. Log in to reconnect " + listed(lost) + "."
-	case len(waiting) > 0:
+	}
+	if waiting := names(api.SessionNeedsLogin, api.SessionConnecting); waiting != nil {
 		return "tunctl is connecting to " + host + " for " + listed(waiting) + "."
 	}
 	return "tunctl is connecting to " + host + "."

@@ -46,7 +46,9 @@ func (s *Server) routes() http.Handler {
 	query(mux, "jobs", s.jobs)
 	query(mux, "balances", func(r *http.Request) ([]api.HostBalances, error) { return s.Client.Balances(r.Context()) })
 	query(mux, "history", func(r *http.Request) (api.HistoryResponse, error) { return s.Client.History(r.Context()) })
-	query(mux, "sessions/{name}/choices", s.choices)
+	query(mux, "sessions/{name}/choices", func(r *http.Request) (api.ChoicesResponse, error) {
+		return s.Client.Choices(r.Context(), r.PathValue("name"), true)
+	})
 	act(mux, "sessions/{name}/open", s.open)
 	act(mux, "sessions/{name}/copy", s.copyAddress)
 	act(mux, "sessions/{name}/start", s.start)
@@ -55,7 +57,9 @@ func (s *Server) routes() http.Handler {
 	act(mux, "sessions/{name}/disconnect", s.down(false))
 	act(mux, "sessions/{name}/end", s.down(true))
 	act(mux, "hosts/{name}/login", s.login)
-	act(mux, "hosts/{name}/logout", s.logout)
+	act(mux, "hosts/{name}/logout", func(r *http.Request, _ actRequest) (string, error) {
+		return "", s.Client.Logout(r.Context(), r.PathValue("name"))
+	})
 	query(mux, "hosts/{name}/jobs/{id}", s.jobFacts)
 	mux.HandleFunc("POST /api/end-jobs", s.endJobs)
 	return mux
@@ -148,23 +152,14 @@ func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
 		return "", err
 	}
 	asks := slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostNeedsLogin })
-	switch {
-	case !asks:
-		_, err = s.Client.Login(r.Context(), host)
-		return "", err
-	case st.Agent != nil && st.Agent.Desktop:
-		_, err = s.Client.Login(r.Context(), host)
+	if asks && (st.Agent == nil || !st.Agent.Desktop) {
+		return "Log in in the terminal window that opens.", s.LoginWindow(r.Context(), host)
+	}
+	_, err = s.Client.Login(r.Context(), host)
+	if asks {
 		return "Answer in the dialog on your desktop.", err
 	}
-	return "Log in in the terminal window that opens.", s.LoginWindow(r.Context(), host)
-}
-
-func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
-	return "", s.Client.Logout(r.Context(), r.PathValue("name"))
-}
-
-func (s *Server) choices(r *http.Request) (api.ChoicesResponse, error) {
-	return s.Client.Choices(r.Context(), r.PathValue("name"), true)
+	return "", err
 }
 
 // jobs lists the jobs of all hosts. No scheduler is queried.
