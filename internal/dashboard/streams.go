@@ -45,40 +45,36 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	defer out.cancel()
 	out.send(line{Type: lineHello, Server: s.id, Words: words.Jobs})
 	for out.ctx.Err() == nil {
-		err := s.watch(out, looking)
-		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}
-		if err != nil {
-			gone.Error.Message = api.Redact(err.Error())
-		}
-		out.send(gone)
+		s.watch(out, looking)
+		out.send(line{Type: lineAgentGone})
 		_ = ctxtime.Sleep(out.ctx, agentRetry) // the loop looks at the context
 	}
 }
 
 // watch sends the agent's events until it ends. If somebody looks, it also sends figures and signs
 // of life, and ends when the agent does not respond any more.
-func (s *Server) watch(out *lines, looking bool) error {
-	ctx, end := context.WithCancelCause(out.ctx)
+func (s *Server) watch(out *lines, looking bool) {
+	ctx, end := context.WithCancel(out.ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	defer end(nil)
+	defer end()
 	if looking {
 		beside.Go(func() {
 			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(line{Type: lineUsage, Usage: &u}) })
 		})
-		beside.Go(func() { end(s.beat(ctx, out)) })
+		beside.Go(func() {
+			defer end()
+			s.beat(ctx, out)
+		})
 	}
-	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(newEvent(e, time.Now())) })
+	_ = s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(newEvent(e, time.Now())) })
 }
 
 // beat sends signs of life until the agent does not respond.
-func (s *Server) beat(ctx context.Context, out *lines) error {
-	for {
-		if err := ctxtime.Sleep(ctx, beatEvery); err != nil {
-			return err
-		}
+func (s *Server) beat(ctx context.Context, out *lines) {
+	for ctxtime.Sleep(ctx, beatEvery) == nil {
 		if _, err := s.Client.Status(ctx); err != nil {
-			return err
+			return
 		}
 		out.send(line{Type: lineBeat})
 	}
