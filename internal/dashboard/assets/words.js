@@ -49,12 +49,12 @@ export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: 1 }
 // The kind of a state gives its colour; its words are the agent's, and never depend on colour alone.
 const sessionKinds = {
   connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", reconnecting: "busy",
-  ready: "good", "needs-login": "attention", failed: "trouble",
+  ready: "good", "needs-login": "attention", failed: "trouble", down: "quiet", ended: "quiet",
 };
 
 export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts[s.name]?.state ?? s.state)];
 
-const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble" };
+const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble", down: "quiet" };
 
 export function hostState(h) {
   const kind = h.asking || h.notRespondingSince ? "attention" : hostKinds[h.state] ?? "quiet";
@@ -70,6 +70,7 @@ export function hostLabel(alias) {
 const jobKinds = {
   held: "attention", queued: "busy", configuring: "busy", running: "good", preempted: "attention",
   failed: "trouble", oom: "trouble", nodefail: "trouble",
+  completing: "quiet", finished: "quiet", cancelled: "quiet", timeout: "quiet", neverran: "quiet", unknown: "quiet",
 };
 
 export const jobState = (job) => [jobKinds[job.state] ?? "quiet", sentence(model.words[job.state] ?? job.state)];

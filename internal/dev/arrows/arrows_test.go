@@ -20,7 +20,7 @@ var imports = map[string][]string{
 	"cmd/tunctl": {"configs", "internal/action", "internal/agent", "internal/agent/passwords", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/api", "internal/atomicfile", "internal/autostart", "internal/client", "internal/cmdline", "internal/ctxtime", "internal/dashboard", "internal/desktop", "internal/doctor", "internal/editor", "internal/gateway", "internal/home", "internal/lab", "internal/lists", "internal/logfile", "internal/mcp", "internal/output", "internal/posixsh", "internal/setup", "internal/show", "internal/suggest", "internal/term", "internal/transfer", "internal/watchui", "internal/words", "jobwatch/detect", "tray", "tunnel", "tunnel/forward", "tunnel/openssh", "tunnel/sshconfig", "tunnel/userkeys"},
 
 	// Clients of the agent.
-	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/show", "internal/words"},
+	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/lists", "internal/show", "internal/words"},
 	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
 	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/lists", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
