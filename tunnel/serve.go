@@ -47,20 +47,18 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 		Wanted: f.wanted, Connected: f.live != nil, Silent: silent,
 	}, h.retryLimitsLocked(), now)
 	switch next.Do {
-	case retry.Hold, retry.Idle:
-		return next
 	case retry.NeedLogin:
 		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: needsUser(h.name, "the login may ask for a password, a code or a touch", nil)}
 		if f.failure != nil && isUnknownName(f.failure) { // no login helps
 			f.tries.Stop = &retry.Stop{State: api.HostBlocked, Why: f.failure}
 		}
 		h.enterLocked()
-		return next
-	}
-	f.tries.EndBan(now)
-	if next.Do == retry.Wait && f.tries.Stop == nil {
-		f.tries.NextTry = next.Until
-		h.enterLocked()
+	case retry.Try, retry.Wait:
+		f.tries.EndBan(now)
+		if next.Do == retry.Wait && f.tries.Stop == nil {
+			f.tries.NextTry = next.Until
+			h.enterLocked()
+		}
 	}
 	return next
 }
