@@ -3,6 +3,7 @@ package tunnel
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -212,13 +213,10 @@ func (s *Stream) Read(p []byte) (int, error) {
 		return n, err
 	}
 	<-s.exited
-	switch {
-	case s.err != nil:
-		return n, s.err
-	case s.status != 0:
+	if s.err == nil && s.status != 0 {
 		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.Stderr.Text())
 	}
-	return n, io.EOF
+	return n, cmp.Or(s.err, io.EOF)
 }
 
 // Write implements net.Conn.

@@ -24,9 +24,6 @@ import (
 // then, and there is no other sign.
 const masterPoll = 50 * time.Millisecond
 
-// SharesConnections reports whether the ssh program of this system does: that of Windows does not.
-const SharesConnections = runtime.GOOS != "windows"
-
 // Command is how ssh is run.
 type Command struct {
 	Program     string

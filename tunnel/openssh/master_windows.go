@@ -1,0 +1,4 @@
+package openssh
+
+// SharesConnections: the ssh program of Windows does not.
+const SharesConnections = false
