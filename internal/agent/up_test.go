@@ -21,11 +21,12 @@ func TestUpToPage(t *testing.T) {
 	t.Run("is ready by the log before the scheduler says that the job runs", func(t *testing.T) {
 		for _, dialect := range []string{lab.Slurm, lab.PBS} {
 			t.Run(dialect, func(t *testing.T) {
-				w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: time.Hour})
+				starts := make(chan struct{})
+				w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: time.Hour, Starts: starts})
 				w.restart(config+"job = \"practice\"\n", oneAnswer)
 				w.bringUp()
-				queued := w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
-				must(t, w.cluster.StartJob(queued.Job.ID))
+				w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+				starts <- struct{}{}
 				w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting })
 				if s := w.until("ready", ready); s.Job.State != api.JobRunning || s.Job.Node != "" {
 					t.Errorf("the job is %+v", s.Job)

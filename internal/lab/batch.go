@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,8 @@ var (
 type batch struct {
 	c        *Cluster
 	queueFor time.Duration
-	age      time.Duration // of a job that starts
+	starts   <-chan struct{} // a job starts earlier
+	age      time.Duration   // of a job that starts
 	jupyter  bool
 
 	mu         sync.Mutex
@@ -123,11 +125,9 @@ type batch struct {
 	freed      chan struct{} // closed and replaced when a node has a free slot again
 }
 
-func newBatch(c *Cluster, wait time.Duration, jupyter bool) *batch {
-	if wait == 0 {
-		wait = queueFor
-	}
-	return &batch{c: c, queueFor: max(wait, 0), jupyter: jupyter, freed: make(chan struct{})}
+func newBatch(c *Cluster, o Options) *batch {
+	wait := cmp.Or(o.QueueFor, queueFor)
+	return &batch{c: c, queueFor: max(wait, 0), starts: o.Starts, jupyter: o.Jupyter, freed: make(chan struct{})}
 }
 
 func (b *batch) controller(up bool) {
@@ -229,7 +229,7 @@ func (b *batch) wait(j *job) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-j.release:
+	case <-b.starts:
 	case <-j.stops:
 		return false
 	case <-b.c.ctx.Done():

@@ -48,10 +48,11 @@ var nodes = []string{"cn01", "cn02"}
 
 // Options are the options of Start.
 type Options struct {
-	Dir      string        // where its files go; default: a temporary folder, removed by Close
-	Dialect  string        // Slurm (default) or PBS
-	QueueFor time.Duration // how long a job is queued; default 700 ms, negative: not at all
-	Jupyter  bool          // the built-in job serves a real Jupyter if one is on the PATH
+	Dir      string          // where its files go; default: a temporary folder, removed by Close
+	Dialect  string          // Slurm (default) or PBS
+	QueueFor time.Duration   // how long a job is queued; default 700 ms, negative: not at all
+	Starts   <-chan struct{} // a queued job that receives from it starts at once
+	Jupyter  bool            // the built-in job serves a real Jupyter if one is on the PATH
 	// PageCommand runs ServePage in its own process; the arguments of the job script
 	// follow. Without it the built-in job runs in this process.
 	PageCommand []string
@@ -132,7 +133,7 @@ func (c *Cluster) start(o Options) error {
 	if c.config, err = c.writeKeys(); err != nil {
 		return err
 	}
-	c.batch = newBatch(c, o.QueueFor, o.Jupyter)
+	c.batch = newBatch(c, o)
 	if err := errors.Join(c.writePrograms(), c.startBroker()); err != nil {
 		return err
 	}

@@ -233,11 +233,11 @@ func (t *Terminal) discardTyped() {
 	}
 }
 
-// ask reads the answer to a question; anew without what was typed before.
-func (t *Terminal) ask(ctx context.Context, question string, echo, anew bool) (string, error) {
+// ask reads the answer to a question, on demand without what was typed before it.
+func (t *Terminal) ask(ctx context.Context, question string, echo, fresh bool) (string, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if anew && IsTerminal(t.In) {
+	if fresh && IsTerminal(t.In) {
 		t.discardTyped()
 	}
 	if ctx.Err() != nil {
