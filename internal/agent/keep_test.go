@@ -11,6 +11,7 @@ import (
 
 	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/session"
+	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 )
 
@@ -124,25 +125,45 @@ func TestKeep(t *testing.T) {
 			})
 		}
 	})
-	onModel(t, "cancels the next job of one that ended without use while the agent was off", func(m *model, l *modelLaptop) {
-		l.upWithNext()
-		l.stop()
-		m.cluster.set(func() { m.cluster.jobs[0].node = "cn01" }) // it has a log
-		path := m.cluster.jobs[0].log()
-		m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
-		l.interpose(func(script string) (string, string, int, bool) {
-			read := simRead.FindStringSubmatch(script)
-			if read == nil || strings.Trim(read[1], "'") != path {
-				return "", "", 0, false
-			}
-			text := "tunctl: the job ended after 120 minutes without use (end_idle)\n"
-			return fmt.Sprintf("\n%s.%s 0 %d %s\n%s\n%[1]s end\n", read[2], read[3], len(text), path, text), "", 0, true
-		})
-		m.sleep(time.Minute)
-		l.start()
-		m.sleep(5 * time.Minute)
-		if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil || !strings.Contains(s.Cause, "without use") {
-			m.t.Errorf("%s: %s, next %+v\n%s", s.State, s.Cause, s.Next, strings.Join(m.log, "\n"))
+	t.Run("cancels the next job of one that ended without use while the agent was off", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			away    time.Duration
+			history bool
+		}{
+			"and is listed":            {time.Minute, true},
+			"and is in the accounting": {10 * time.Minute, true},
+			"and is known to nobody":   {10 * time.Minute, false},
+		} {
+			onModel(t, name, func(m *model, l *modelLaptop) {
+				l.upWithNext()
+				m.cluster.history = tt.history
+				l.stop()
+				m.cluster.set(func() { m.cluster.jobs[0].node = "cn01" }) // it has a log
+				path := m.cluster.jobs[0].log()
+				store, err := state.Open(l.paths.StateFile())
+				must(m.t, err)
+				must(m.t, store.Update(modelSession, func(r *state.Session) {
+					r.Submissions = r.Submissions.Change(r.Current(), func(x *state.Submission) {
+						job := *x.Job
+						job.Log, x.Job = path, &job
+					})
+				}))
+				m.cluster.end(m.cluster.jobs[0], "COMPLETED", nil)
+				l.interpose(func(script string) (string, string, int, bool) {
+					read := simRead.FindStringSubmatch(script)
+					if read == nil || strings.Trim(read[1], "'") != path {
+						return "", "", 0, false
+					}
+					text := "tunctl: the job ended after 120 minutes without use (end_idle)\n"
+					return fmt.Sprintf("\n%s.%s 0 %d %s\n%s\n%[1]s end\n", read[2], read[3], len(text), path, text), "", 0, true
+				})
+				m.sleep(tt.away)
+				l.start()
+				m.sleep(5 * time.Minute)
+				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil || !strings.Contains(s.Cause, "ended by itself after 120 minutes without use") {
+					m.t.Errorf("%s: %s, next %+v\n%s", s.State, s.Cause, s.Next, strings.Join(m.log, "\n"))
+				}
+			})
 		}
 	})
 	onModel(t, "submits nothing after a job that was just cancelled", func(m *model, l *modelLaptop) {

@@ -29,7 +29,7 @@ func TestAnEndIsToldFromAFailure(t *testing.T) {
 	if ended.Code != api.CodeJobEnded || ended.Message != "job 7 reached its time limit" {
 		t.Errorf("a job that served: %+v", ended)
 	}
-	killed := WithLog(api.Job{ID: "7", State: api.JobFailed}, "slurmstepd-cn01: error: StepId=1.batch exceeded memory limit (912060416 > 838860800), being killed\nmore")
+	killed := WithLog(api.Job{ID: "7", State: api.JobFailed}, "slurmstepd-cn01: error: StepId=1.batch exceeded memory limit (912060416 > 838860800), being killed\nmore", false)
 	if text := EndText(&killed, now); text != "job 7 ran out of memory" {
 		t.Errorf("a job that Slurm killed for its memory: %q", text)
 	}
@@ -94,11 +94,20 @@ func TestUnused(t *testing.T) {
 	if _, said := IdleEnd([]byte("tunctl: end_idle: a job of several nodes is not ended\n")); said {
 		t.Error("a line that says no end")
 	}
-	j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log+"tunctl: the job ended after 120 minutes without use (end_idle)\n")
-	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended after 120 minutes without use" {
+	j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log+"tunctl: the job ended after 120 minutes without use (end_idle)\n", true)
+	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended by itself after 120 minutes without use" {
 		t.Errorf("%q", text)
 	}
-	if j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log); j.Unused() {
-		t.Errorf("%+v", j)
+	for _, used := range []api.Job{
+		WithLog(api.Job{State: api.JobFinished}, log, true), WithLog(api.Job{State: api.JobFinished}, "", false), WithLog(api.Job{State: api.JobTimeout}, "", true),
+		WithLog(Gone(api.Job{}), "", true),
+	} {
+		if used.Unused() {
+			t.Errorf("%+v", used)
+		}
+	}
+	j = WithLog(api.Job{ID: "7", State: api.JobFinished}, "", true)
+	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended by itself with a log that cannot be read, perhaps without use" {
+		t.Errorf("%q", text)
 	}
 }

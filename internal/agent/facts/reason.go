@@ -224,10 +224,13 @@ func IdleEnd(log []byte) (end time.Time, said bool) {
 	return end, true
 }
 
-// WithLog is a job that is over, with what the end of its log says about that.
-func WithLog(j api.Job, excerpt string) api.Job {
+// WithLog is a job that is over, with what the end of its log says about that. One that may end itself
+// (end_idle) has written something: without it, a job that finished may have been unused.
+func WithLog(j api.Job, excerpt string, mayEndItself bool) api.Job {
 	if m := unused.FindStringSubmatch(excerpt); m != nil && j.State != api.JobTimeout {
 		j.State, j.Reason = api.JobFinished, m[1]
+	} else if mayEndItself && excerpt == "" && j.State == api.JobFinished && j.Reason != api.ReasonGone {
+		j.Reason = "with a log that cannot be read, perhaps without use"
 	}
 	if j.State == api.JobFailed && slurmKilled.MatchString(excerpt) {
 		j.State = api.JobOOM
@@ -269,7 +272,7 @@ func EndText(j *api.Job, now time.Time) string {
 	case what == "":
 		what = "is gone"
 	case j.Unused():
-		what = "ended " + j.Reason
+		what = "ended by itself " + j.Reason
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)

@@ -120,9 +120,10 @@ func (h *Hosts) Inspect(ctx context.Context, host string, running []api.Job) []a
 // endLines is how much of the log of a job that is over is read for how it ended.
 const endLines = 5
 
-// LogEnd is the end of the log of a job that finished while nobody followed it; "" if it cannot be read.
+// LogEnd is the end of the log of a job that finished, or is gone, while nobody followed it; "" if it cannot be
+// read.
 func (h *Hosts) LogEnd(ctx context.Context, host string, job api.Job) string {
-	if job.State != api.JobFinished {
+	if job.State != api.JobFinished && job.State != api.JobUnknown {
 		return ""
 	}
 	return string(h.tail(ctx, host, job, endLines))

@@ -72,14 +72,18 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 		case sub.Job == nil || sub.Elsewhere(f.account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
-		case !found && !f.confirmGone(sub, began):
-			missed = sub
-		case !found:
-			f.Drop(sub, facts.Gone(*sub.Job))
-		case job.State.Ended():
-			job = f.dropEnded(ctx, sub, job)
+		case !found || job.State.Ended():
+			if !found {
+				job = facts.Gone(*sub.Job)
+			}
+			job = f.readEnd(ctx, sub, job)
 			if sub.Role == state.RoleJob {
 				last.Job = &job
+			}
+			if found || f.confirmGone(sub, began) {
+				f.Drop(sub, job)
+			} else {
+				missed = sub
 			}
 		}
 	}

@@ -218,6 +218,9 @@ func (l *Ledger) AsRecorded(job api.Job) api.Job {
 	case sub.Matches(job, sub.Account):
 		job.Name = cmp.Or(job.Name, sub.Job.Name) // a scheduler that does not respond tells neither
 		job.Submitted = cmp.Or(job.Submitted, sub.Job.Submitted)
+		if job.State.Ended() { // the accounting does not tell it
+			job.Log = cmp.Or(job.Log, sub.Job.Log)
+		}
 		return job
 	}
 	job = *sub.Job

@@ -174,3 +174,18 @@ func TestAnAnswerThatIsNoneForgetsNothingByWhichAJobIsRecognised(t *testing.T) {
 		t.Errorf("another job with its number is taken for it: %+v", job)
 	}
 }
+
+// TestUnreadEnd: what was to follow a job that may have ended itself is not used if nobody can tell.
+func TestUnreadEnd(t *testing.T) {
+	for _, endIdle := range []time.Duration{0, 2 * time.Hour} {
+		l, owner := newLedger(t)
+		owner.Session.EndIdle = endIdle
+		ended := state.Submission{Tag: "a", Role: state.RoleJob, Host: "narval", Job: &api.Job{ID: "7", State: api.JobRunning, Log: "~/.tunctl/logs/7"}}
+		next := state.Submission{Tag: "b", Role: state.RoleNext, Host: "narval", Job: &api.Job{ID: "8", State: api.JobQueued}}
+		owner.Save(t, state.Session{Wanted: true, Submissions: state.Submissions{ended, next}})
+		job := l.readEnd(t.Context(), ended, api.Job{ID: "7", State: api.JobFinished})
+		if cancelled := l.List().Of(*next.Job).Cancel; job.Log != ended.Job.Log || cancelled != (endIdle > 0) || job.Unused() != cancelled {
+			t.Errorf("%v: cancelled %v, %+v", endIdle, cancelled, job)
+		}
+	}
+}

@@ -53,11 +53,11 @@ func (l *Ledger) Settle(ctx context.Context, sub state.Submission) (err error) {
 		return l.elsewhereError(sub, account)
 	case !found:
 		if l.confirmGone(sub, began) {
-			l.Drop(sub, facts.Gone(*sub.Job))
+			l.Drop(sub, l.readEnd(ctx, sub, facts.Gone(*sub.Job)))
 		}
 		return nil
 	case job.State.Ended():
-		l.dropEnded(ctx, sub, job)
+		l.Drop(sub, l.readEnd(ctx, sub, job))
 		return nil
 	}
 	if elsewhere { // the same cluster by another address
@@ -70,14 +70,14 @@ func (l *Ledger) Settle(ctx context.Context, sub state.Submission) (err error) {
 	return nil
 }
 
-// dropEnded forgets the job of a submission, which ended while nobody followed it. What was to follow a
-// job that nobody used is cancelled.
-func (l *Ledger) dropEnded(ctx context.Context, sub state.Submission, job api.Job) api.Job {
-	job = facts.WithLog(job, l.Hosts.LogEnd(ctx, sub.Host, job))
+// readEnd returns the job of a submission, which ended or is gone while nobody followed it, with what its log
+// says about that. What was to follow a job that nobody used is cancelled.
+func (l *Ledger) readEnd(ctx context.Context, sub state.Submission, job api.Job) api.Job {
+	job = l.AsRecorded(job)
+	job = facts.WithLog(job, l.Hosts.LogEnd(ctx, sub.Host, job), l.owner.Config().EndIdle > 0)
 	if sub.Role == state.RoleJob && job.Unused() {
 		l.CancelNext(facts.EndText(&job, time.Now()))
 	}
-	l.Drop(sub, job)
 	return job
 }
 

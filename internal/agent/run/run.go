@@ -238,7 +238,7 @@ func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
 			r.Log.Debug("cannot read the end of the log", "session", r.Name, "err", err)
 		}
 	}
-	job = facts.WithLog(job, excerpt)
+	job = facts.WithLog(job, excerpt, cfg.EndIdle > 0)
 	if served && ordinary {
 		excerpt = ""
 	}
