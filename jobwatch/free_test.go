@@ -4,6 +4,7 @@ package jobwatch
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ printf 'gpu\ngpu\nlong,short\nlong\n'`)
 		if short.IdleNodes != 5 || short.Waiting != 1 || long.Waiting != 2 || long.IdleNodes != 0 {
 			t.Errorf("%+v, %+v", short, long)
 		}
-		if gpu.IdleNodes != 3 || gpu.Waiting != 2 || !maps.Equal(gpu.FreeTypes, map[string]int{"a100": 2, "h100": 16}) || gpu.Guess {
+		if gpu.IdleNodes != 3 || gpu.Waiting != 2 || gpu.FreeCPUs != 64+192 || !maps.Equal(gpu.FreeTypes, map[string]int{"a100": 2, "h100": 12}) || gpu.Guess {
 			t.Errorf("%+v", gpu)
 		}
 	}
@@ -56,6 +57,42 @@ printf 'gpu\ngpu\nlong,short\nlong\n'`)
 	silent.Program(t, "scontrol", "exit 1")
 	if _, err := NewWatcher(silent, Options{Scheduler: slurmName}).Free(t.Context()); !errors.Is(err, remote.ErrNoAnswer) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestFreeForms has the forms of Slurm, PBS and Grid Engine in which a node is only seemingly free.
+func TestFreeForms(t *testing.T) {
+	read := func(scheduler, parts string) api.Look {
+		return readDiscovery("MARK", "\nMARK person\n"+scheduler+"\nann\n/home/ann\nann\n"+parts)
+	}
+	slurm := read(slurmName, "\nMARK partitions\nPartitionName=gpu State=UP MaxTime=UNLIMITED\n\nMARK nodes\n"+
+		"gpu|idle$|1|0/64/0/64|64|512000|gpu:a100:4|gpu:a100:0(IDX:N/A)|\n"+ // maintained
+		"gpu|mix-|1|32/32/0/64|64|512000|gpu:a100:4|gpu:a100:1(IDX:0)|\n"+ // planned for a job of more priority
+		"gpu|resv|1|0/64/0/64|64|512000|gpu:a100:4|gpu:a100:0(IDX:N/A)|\n"+
+		"gpu|down*|1|0/0/64/64|64|512000|gpu:a100:4|gpu:a100:0(IDX:N/A)|\n"+
+		"gpu|idle~|1|0/64/0/64|64|512000|gpu:a100:4|gpu:a100:0(IDX:N/A)|\n") // powered down
+	if p := slurm.Partitions[0]; p.CPUs != 5*64 || p.GPUs != 5*4 || p.IdleNodes != 1 || p.FreeCPUs != 64 || p.FreeGPUs != 4 || p.FreeTypes["a100"] != 4 {
+		t.Errorf("%+v", p)
+	}
+	queue := func(name, kind, more string, waiting int) string {
+		return fmt.Sprintf("Queue: %s\n    queue_type = %s\n    state_count = Transit:0 Queued:%d Held:2 Waiting:1 Running:1 Exiting:0 Begun\n\t:0 \n%s    enabled = True\n    started = True\n\n", name, kind, waiting, more)
+	}
+	pbs := read(pbsName, "\nMARK queues\n"+queue("normal", "Route", "    route_destinations = q1,g1\n", 1)+
+		queue("q1", "Execution", "    from_route_only = True\n    resources_max.walltime = 24:00:00\n", 30)+
+		queue("g1", "Execution", "    from_route_only = True\n    resources_max.walltime = 2:00:00\n", 5))
+	if q := pbs.Partitions; len(q) != 1 || q[0].Waiting != 36 || q[0].LimitSeconds != 24*3600 {
+		t.Errorf("%+v", q)
+	}
+	ge := read(gridEngineName, "\nMARK queues\n"+
+		"all.q@cn01 BIP 0/4/4 0.98 lx-amd64\n\thc:slots=0\n\thc:gpu=2\n\tqf:qname=all.q\n"+ // no slot for the GPUs
+		"gpu.q@cn01 BIP 0/0/2 0.98 lx-amd64\n\thc:slots=0\n\thc:gpu=2\n\tqf:qname=gpu.q\n"+ // whose host is full
+		"login.q@cn02 I 0/0/4 0.98 lx-amd64\n\tqf:qname=login.q\n"+
+		"old.q@cn02 BIP 0/0/4 0.98 lx-amd64 a\n\tqf:qname=old.q\n"+
+		"more.q@cn03 BIP 0/1/4 0.98 lx-amd64\n\thc:slots=2\n\tqf:qname=more.q\n")
+	for _, q := range ge.Partitions {
+		if want := map[string]int{"more.q": 2}[q.Name]; q.FreeCPUs != want || q.FreeGPUs != 0 || q.IdleNodes != 0 {
+			t.Errorf("%+v", q)
+		}
 	}
 }
 

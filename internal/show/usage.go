@@ -226,15 +226,16 @@ func Free(f api.Free) *term.Table {
 		if p.LimitSeconds > 0 {
 			longest = api.DurationText(time.Duration(p.LimitSeconds) * time.Second)
 		}
-		addFree(t, p.Name, longest, p.PartitionUsage, p.FreeTypes)
+		addFree(t, p.Name, longest, p.PartitionUsage, p.FreeTypes, f.Cluster.Waiting == 0)
 	}
 	if f.Cluster != (api.PartitionUsage{}) {
-		addFree(t, "(all)", "-", f.Cluster, nil)
+		addFree(t, "(all)", "-", f.Cluster, nil, f.Cluster.Waiting > 0)
 	}
 	return t
 }
 
-func addFree(t *term.Table, name, longest string, u api.PartitionUsage, byType map[string]int) {
+// addFree adds a row. Who waits is counted by partition or, as in Grid Engine, for all of them.
+func addFree(t *term.Table, name, longest string, u api.PartitionUsage, byType map[string]int, countsWaiting bool) {
 	number := func(n int, known bool) string {
 		if !known {
 			return "-"
@@ -251,10 +252,14 @@ func addFree(t *term.Table, name, longest string, u api.PartitionUsage, byType m
 	if len(gpus) == 0 {
 		gpus = []string{number(u.FreeGPUs, u.GPUs > 0)}
 	}
+	waiting := "-"
+	if countsWaiting {
+		waiting = strconv.Itoa(u.Waiting)
+	}
 	colour := ""
 	if u.FreeGPUs > 0 || u.GPUs == 0 && u.FreeCPUs > 0 {
 		colour = term.Green
 	}
 	t.Add(nil, term.Cell{Text: name, Colour: term.Bold}, term.Cell{Text: number(u.IdleNodes, u.CPUs > 0)}, term.Cell{Text: number(u.FreeCPUs, u.CPUs > 0)},
-		term.Cell{Text: strings.Join(gpus, ", "), Colour: colour}, term.Cell{Text: longest}, term.Cell{Text: fmt.Sprint(u.Waiting)})
+		term.Cell{Text: strings.Join(gpus, ", "), Colour: colour}, term.Cell{Text: longest}, term.Cell{Text: waiting})
 }

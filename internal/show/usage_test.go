@@ -2,10 +2,12 @@ package show
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/term"
 )
 
 func TestTheUseOfAJobIsShownInWords(t *testing.T) {
@@ -31,6 +33,36 @@ func TestTheUseOfAJobIsShownInWords(t *testing.T) {
 	} {
 		if got := UsageNotes(tt.u, now); !slices.Equal(got, tt.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestFree(t *testing.T) {
+	for name, tt := range map[string]struct {
+		free api.Free
+		want []string
+	}{
+		"Slurm": {api.Free{Partitions: []api.Partition{
+			{Name: "gpu", LimitSeconds: 4 * 3600, FreeTypes: map[string]int{"h100": 2, "a100": 0}, PartitionUsage: api.PartitionUsage{CPUs: 64, FreeCPUs: 8, GPUs: 8, FreeGPUs: 2, Waiting: 3}},
+			{Name: "cpu", PartitionUsage: api.PartitionUsage{CPUs: 64, FreeCPUs: 64, IdleNodes: 1}},
+		}}, []string{"gpu 0 8 0 a100, 2 h100 4 h 00 min 3", "cpu 1 64 - no limit 0"}},
+		"PBS": {api.Free{
+			Partitions: []api.Partition{{Name: "normal", LimitSeconds: 3600, PartitionUsage: api.PartitionUsage{Waiting: 7}}},
+			Cluster:    api.PartitionUsage{CPUs: 64, FreeCPUs: 32, IdleNodes: 2, Guess: true},
+		}, []string{"normal - - - 1 h 00 min 7", "(all) ~2 ~32 - - -"}},
+		"Grid Engine": {api.Free{
+			Partitions: []api.Partition{{Name: "all.q", PartitionUsage: api.PartitionUsage{CPUs: 8, FreeCPUs: 8, IdleNodes: 2, Guess: true}}},
+			Cluster:    api.PartitionUsage{Waiting: 12},
+		}, []string{"all.q ~2 ~8 - no limit -", "(all) - - - - 12"}},
+	} {
+		var out strings.Builder
+		if err := (&term.Terminal{Out: &out}).PrintTable(Free(tt.free)); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
+			if got := strings.Join(strings.Fields(line), " "); got != tt.want[i] {
+				t.Errorf("%s: %q, want %q", name, got, tt.want[i])
+			}
 		}
 	}
 }

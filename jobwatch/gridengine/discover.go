@@ -14,7 +14,7 @@ import (
 // answers only on administrative hosts; qstat -U has the queues that the user may use, with
 // their limits. Of the resources of each queue, which are many, few lines count.
 const discoverScript = `ge_queues() {
-	qstat -f -F -U "$user" -u "$user" | grep -E '^[^ ]+@|[a-z]:(qname|h_rt|gpus?|ngpus|cuda)='
+	qstat -f -F -U "$user" -u "$user" | grep -E '^[^ ]+@|[a-z]:(qname|h_rt|slots|gpus?|ngpus|cuda)='
 }
 part queues 6 300000 ge_queues
 part parallel 3 20000 qconf -spl
@@ -40,10 +40,9 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 // instance is an instance of a queue: the queue on one host.
 type instance struct {
 	queue       string
-	used, total int // slots
+	free, total int // slots; none is free if it takes no jobs
 	gpus        int // of a consumable resource: what is left of it
 	limit       time.Duration
-	closed      bool
 }
 
 // readQueues reads qstat -f -F: a line for each instance of a queue, as in
@@ -69,6 +68,8 @@ func readQueues(lines []string) []api.Partition {
 			in.queue = sched.PlainWord(value) // the whole name: the table's is cut
 		case "h_rt":
 			in.limit = sched.ParseClockTime(value) // 0 for infinity
+		case "slots": // with those of other queues on the host
+			in.free = min(in.free, sched.Count(value, 0))
 		default:
 			n, _ := strconv.ParseFloat(value, 64)
 			in.gpus = max(in.gpus, int(n))
@@ -92,9 +93,9 @@ func readQueues(lines []string) []api.Partition {
 		if limit == 0 || p.LimitSeconds > 0 && limit > p.LimitSeconds { // 0 is no limit
 			p.LimitSeconds = limit
 		}
-		if !in.closed {
-			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+max(0, in.total-in.used), p.FreeGPUs+in.gpus
-			if in.used == 0 && in.total > 0 {
+		if in.free > 0 {
+			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+in.free, p.FreeGPUs+in.gpus
+			if in.free == in.total {
 				p.IdleNodes++
 			}
 		}
@@ -111,6 +112,9 @@ func readInstance(line string) instance {
 		return instance{}
 	}
 	slots := append(strings.Split(f[2], "/"), "", "")
-	closed := strings.ContainsAny(f[5], "auoACDdEsSc")
-	return instance{queue: sched.PlainWord(queue), used: sched.Count(slots[1], 0), total: sched.Count(slots[2], 0), closed: closed}
+	in := instance{queue: sched.PlainWord(queue), total: sched.Count(slots[2], 0)}
+	if strings.ContainsAny(f[1], "BP") && !strings.ContainsAny(f[5], "auoACDdEsSc") { // not for interactive jobs only, and open
+		in.free = max(0, in.total-sched.Count(slots[1], 0))
+	}
+	return in
 }

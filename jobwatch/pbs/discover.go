@@ -1,7 +1,6 @@
 package pbs
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,10 @@ part nodes 5 200000 pbsnodes -a -S -j
 `
 
 func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
-	queues := splitAttributes(a.Parts["queues"], "Queue")
+	queues, byName := splitAttributes(a.Parts["queues"], "Queue"), map[string]record{}
+	for _, q := range queues {
+		byName[q["Queue"]] = q
+	}
 	standard := ""
 	for _, line := range a.Lines("server") {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "default_queue = "); ok {
@@ -30,16 +32,12 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 		if name == "" || !allows(q, a.Login, a.Groups) {
 			continue
 		}
-		p := api.Partition{Name: name, Default: name == standard, LimitSeconds: int64(longestTime(q, queues) / time.Second), Source: "qstat -Q"}
-		if m := queuedPattern.FindStringSubmatch(q["state_count"]); m != nil {
-			p.Waiting = sched.Count(m[1], 0)
-		}
-		look.Partitions = append(look.Partitions, p)
+		longest, waiting := limits(q, byName)
+		look.Partitions = append(look.Partitions, api.Partition{
+			Name: name, Default: name == standard, LimitSeconds: int64(longest / time.Second), Source: "qstat -Q", PartitionUsage: api.PartitionUsage{Waiting: waiting},
+		})
 	}
 }
-
-// queuedPattern matches how many jobs of a queue wait.
-var queuedPattern = regexp.MustCompile(`\bQueued:(\d+)`)
 
 // allows reports whether the user may submit to a queue, as far as qstat says it.
 func allows(q record, user string, groups []string) bool {
@@ -62,25 +60,26 @@ func isListed(list string, names ...string) bool {
 	return false
 }
 
-// longestTime is the longest time of a queue, or of the queues that it routes to.
-func longestTime(q record, all []record) time.Duration {
-	if limit := sched.ParseClockTime(q["resources_max.walltime"]); limit > 0 || q["queue_type"] != "Route" {
-		return limit
-	}
-	var longest time.Duration
+// limits returns the longest time of a queue (0: no limit), and how many jobs wait there: of a queue that
+// routes, those of the queues that it routes to.
+func limits(q record, all map[string]record) (longest time.Duration, waiting int) {
+	longest, waiting = sched.ParseClockTime(q["resources_max.walltime"]), countQueued(q)
+	var others []time.Duration
 	for name := range strings.SplitSeq(q["route_destinations"], ",") {
 		name, _, _ = strings.Cut(strings.TrimSpace(name), "@")
-		i := slices.IndexFunc(all, func(r record) bool { return r["Queue"] == name })
-		if i < 0 {
-			return 0
-		}
-		limit := sched.ParseClockTime(all[i]["resources_max.walltime"])
-		if limit == 0 {
-			return 0
-		}
-		longest = max(longest, limit)
+		others = append(others, sched.ParseClockTime(all[name]["resources_max.walltime"])) // 0 where there is none
+		waiting += countQueued(all[name])
 	}
-	return longest
+	if longest == 0 && !slices.Contains(others, 0) {
+		longest = slices.Max(others)
+	}
+	return longest, waiting
+}
+
+// countQueued returns how many jobs of a queue wait.
+func countQueued(q record) int {
+	_, count, _ := strings.Cut(q["state_count"], "Queued:")
+	return sched.Count(count, 0)
 }
 
 // readUsage sums up pbsnodes -aSj, whose columns are vnode, state, njobs, run, susp, and free

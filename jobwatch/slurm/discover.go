@@ -148,21 +148,21 @@ func readUsage(lines []string) map[string]*partitionUsage {
 			all[f[0]] = u
 		}
 		nodes, _ := strconv.Atoi(f[2])
-		if cpus := strings.Split(f[3], "/"); len(cpus) == 4 { // allocated/idle/other/total
-			u.CPUs, u.FreeCPUs = u.CPUs+sched.Count(cpus[3], 0), u.FreeCPUs+sched.Count(cpus[1], 0)
-		}
+		cpus := append(strings.Split(f[3], "/"), "", "", "") // allocated/idle/other/total
 		nodeMB, _ := strconv.Atoi(f[5])
-		u.NodeCPUs, u.NodeMB = max(u.NodeCPUs, sched.Count(f[4], 0)), max(u.NodeMB, nodeMB)
+		u.CPUs, u.NodeCPUs, u.NodeMB = u.CPUs+sched.Count(cpus[3], 0), max(u.NodeCPUs, sched.Count(f[4], 0)), max(u.NodeMB, nodeMB)
 		u.nodes += nodes
-		if strings.TrimRight(f[1], "~#%") == "idle" { // or powered down
-			u.IdleNodes += nodes
-		}
 		gpus := nodes * u.gpusIn(f[6], 0)
 		u.GPUs += gpus
 		if gpus > 0 {
 			u.gpuNodes += nodes
 		}
-		if strings.HasPrefix(f[1], "idle") || strings.HasPrefix(f[1], "mix") {
+		switch strings.TrimRight(f[1], "~#%") { // which may be powered down; idle* does not respond, idle$ is maintained
+		case "idle":
+			u.IdleNodes += nodes
+			fallthrough
+		case "mix":
+			u.FreeCPUs += sched.Count(cpus[1], 0)
 			u.gpusIn(f[6], nodes)
 			u.FreeGPUs += max(0, gpus-nodes*u.gpusIn(f[7], -nodes))
 		}

@@ -21,6 +21,7 @@ func TestARealSlurmWithAccounting(t *testing.T) {
 	t.Run("remembers jobs", testAccountingRemembers)
 	t.Run("tells clusters and processes apart", testClustersAndProcesses)
 	t.Run("is looked at by its users", testLook)
+	t.Run("says what is free", testFree)
 }
 
 func testAccountingRemembers(t *testing.T) {

@@ -4,6 +4,8 @@ package realjobs
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"tunctl/internal/api"
@@ -43,4 +45,66 @@ func testLook(t *testing.T) {
 			t.Errorf("%s: scripts %+v", user, look.Scripts)
 		}
 	}
+}
+
+// testFree compares what is free with what sinfo and squeue say: at rest, while jobs use and wait for GPUs, and
+// while their node takes no more jobs.
+func testFree(t *testing.T) {
+	f := fixtureOf(t, real.StartWith(t, real.Options{Accounting: true}))
+	compare := func(when string, gpus int) {
+		t.Helper()
+		free, err := jobwatch.NewWatcher(labLogin(f.lab), jobwatch.Options{}).Free(t.Context())
+		if err != nil || len(free.Partitions) != 5 || len(free.Problems) > 0 {
+			t.Fatalf("%s: %+v, %v", when, free, err)
+		}
+		said := func(argv ...string) (lines [][]string) {
+			out, err := f.lab.As("hpcuser", argv...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(out) {
+				lines = append(lines, strings.Split(strings.TrimSpace(line), "|"))
+			}
+			return lines
+		}
+		states, waiting := said("sinfo", "-h", "-o", "%R|%D|%t|%C"), said("squeue", "-h", "-t", "PD", "-o", "%P")
+		for _, p := range free.Partitions {
+			want := api.PartitionUsage{CPUs: p.CPUs, GPUs: p.GPUs, NodeCPUs: p.NodeCPUs, NodeMB: p.NodeMB}
+			for _, line := range waiting {
+				if line[0] == p.Name {
+					want.Waiting++
+				}
+			}
+			for _, line := range states {
+				if line[0] == p.Name && (line[2] == "idle" || line[2] == "mix") {
+					cpus, _ := strconv.Atoi(strings.Split(line[3], "/")[1])
+					want.FreeCPUs += cpus
+				}
+				if line[0] == p.Name && line[2] == "idle" {
+					nodes, _ := strconv.Atoi(line[1])
+					want.IdleNodes += nodes
+				}
+			}
+			if p.GPUs > 0 {
+				want.FreeGPUs = gpus
+			}
+			if p.PartitionUsage != want || p.FreeTypes["a100"] != want.FreeGPUs {
+				t.Errorf("%s: %s is %+v, want %+v, beside %v", when, p.Name, p, want, states)
+			}
+		}
+	}
+	compare("at rest", 2)
+	uses := f.submit("sleep 600\n", "--partition=gpu", "--gres=gpu:1", "--mem=100")
+	f.awaitState(f.watch(uses.ID), api.JobRunning)
+	waits := f.submit("sleep 600\n", "--partition=gpu", "--gres=gpu:2", "--mem=100")
+	f.awaitState(f.watch(waits.ID), api.JobQueued)
+	compare("while a job uses one of them", 1)
+	drain := func(state string) {
+		if out, err := f.lab.Exec("ctl", "scontrol", "update", "NodeName=cn02", "State="+state, "Reason=test"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	drain("drain")
+	defer drain("resume")
+	compare("while the node drains", 0)
 }
