@@ -88,9 +88,10 @@ func TestFreeForms(t *testing.T) {
 		"gpu.q@cn01 BIP 0/0/2 0.98 lx-amd64\n\thc:slots=0\n\thc:gpu=2\n\tqf:qname=gpu.q\n"+ // whose host is full
 		"login.q@cn02 I 0/0/4 0.98 lx-amd64\n\tqf:qname=login.q\n"+
 		"old.q@cn02 BIP 0/0/4 0.98 lx-amd64 a\n\tqf:qname=old.q\n"+
+		"used.q@cn02 BIP 0/1/4 0.98 lx-amd64 d\n\thc:gpu=0\n\tqf:qname=used.q\n"+
 		"more.q@cn03 BIP 0/1/4 0.98 lx-amd64\n\thc:slots=2\n\tqf:qname=more.q\n")
 	for _, q := range ge.Partitions {
-		if want := map[string]int{"more.q": 2}[q.Name]; q.FreeCPUs != want || q.FreeGPUs != 0 || q.IdleNodes != 0 {
+		if want := map[string]int{"more.q": 2}[q.Name]; q.FreeCPUs != want || q.FreeGPUs != 0 || q.IdleNodes != 0 || q.Name == "used.q" && q.GPUs == 0 {
 			t.Errorf("%+v", q)
 		}
 	}

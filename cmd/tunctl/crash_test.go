@@ -42,7 +42,13 @@ func newSandbox(t testing.TB) *sandbox { return newSandboxQueued(t, 200*time.Mil
 // newSandboxQueued is newSandbox on a cluster whose jobs are queued for so long.
 func newSandboxQueued(t testing.TB, queued time.Duration) *sandbox {
 	t.Helper()
-	c := startPractice(t, lab.Options{QueueFor: queued})
+	return newSandboxOf(t, lab.Options{QueueFor: queued})
+}
+
+// newSandboxOf is newSandbox on such a cluster.
+func newSandboxOf(t testing.TB, o lab.Options) *sandbox {
+	t.Helper()
+	c := startPractice(t, o)
 	dir := t.TempDir()
 	s := sandboxIn(t, filepath.Join(dir, "home"), c, append(os.Environ(),
 		"HOME="+dir, "TUNCTL_CONFIG=", "TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "TERM=xterm", "NO_COLOR=", "TUNCTL_SSH_CONFIG="+c.SSHConfig())...)

@@ -4,14 +4,17 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/wait"
+	"tunctl/internal/lab"
 )
 
 const longRun = "echo begun; until test -e go; do sleep 0.1; done; echo over"
@@ -47,6 +50,29 @@ func TestRunInterrupted(t *testing.T) {
 	k.Expect("the job may still be submitted on practice")
 	k.WantEnd(exitInterrupted)
 	s.cluster.Controller(true)
+}
+
+func TestRunPBS(t *testing.T) {
+	t.Parallel()
+	s := newSandboxOf(t, lab.Options{Dialect: lab.PBS, QueueFor: 200 * time.Millisecond})
+	cmd := s.command("run", "practice", "--with", "hours=1", "--", "sh", "-c", "seq 20000; echo \"$1\" >&2; exit 3", "sh", "ü\n'\"$HOME")
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	var want strings.Builder
+	for n := range 20000 {
+		fmt.Fprintln(&want, n+1)
+	}
+	want.WriteString("ü\n'\"$HOME\n")
+	if _ = cmd.Run(); cmd.ProcessState.ExitCode() != 3 || out.String() != want.String() {
+		t.Errorf("exit %d, %d bytes of %d: %s", cmd.ProcessState.ExitCode(), out.Len(), want.Len(), talk.String())
+	}
+	k := ptytest.Start(t, s.command("run", "practice", "--with", "hours=1", "--", "sh", "-c", longRun))
+	k.Expect("begun")
+	k.Type("\x03")
+	k.Reply("End job", "y")
+	k.Expect("was cancelled")
+	k.WantEnd(exitInterrupted)
+	wait.Until(t, "its job has ended", func() bool { return len(s.live()) == 0 })
 }
 
 func TestRunAcrossAgents(t *testing.T) {

@@ -41,7 +41,8 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 type instance struct {
 	queue       string
 	free, total int // slots; none is free if it takes no jobs
-	gpus        int // of a consumable resource: what is left of it
+	freeGPUs    int // of a consumable resource: what is left of it
+	gpus        int // at least
 	limit       time.Duration
 }
 
@@ -72,7 +73,8 @@ func readQueues(lines []string) []api.Partition {
 			in.free = min(in.free, sched.Count(value, 0))
 		default:
 			n, _ := strconv.ParseFloat(value, 64)
-			in.gpus = max(in.gpus, int(n))
+			in.freeGPUs = max(in.freeGPUs, int(n))
+			in.gpus = max(in.freeGPUs, 1)
 		}
 	}
 	var list []api.Partition
@@ -94,7 +96,7 @@ func readQueues(lines []string) []api.Partition {
 			p.LimitSeconds = limit
 		}
 		if in.free > 0 {
-			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+in.free, p.FreeGPUs+in.gpus
+			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+in.free, p.FreeGPUs+in.freeGPUs
 			if in.free == in.total {
 				p.IdleNodes++
 			}

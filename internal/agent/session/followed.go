@@ -177,6 +177,9 @@ func (s *Session) Extend(ctx context.Context, req api.ExtendRequest) (api.Job, e
 		return api.Job{}, OnlyForwards(s.Name)
 	}
 	if req.Idle {
+		if s.Config().EndIdle == 0 {
+			return api.Job{}, api.Errorf(api.CodeUsage, "the job of %s does not end by itself: the session has no end_idle", s.Name)
+		}
 		nodes, err := s.RunningNodes()
 		if err != nil {
 			return api.Job{}, err

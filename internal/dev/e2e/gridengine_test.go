@@ -3,12 +3,16 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 )
 
 func TestANotebookUnderARealGridEngine(t *testing.T) {
@@ -55,7 +59,49 @@ func TestANotebookUnderARealGridEngine(t *testing.T) {
 	if _, talk := l.run("down", "--cancel"); !strings.Contains(talk, "was cancelled") {
 		t.Errorf("down --cancel: %s", talk)
 	}
-	if out, err := lab.As("hpcuser", "qstat", "-s", "pr"); err != nil || strings.Contains(out, " r ") {
-		t.Errorf("still there: %s, %v", out, err)
+	queueIsEmpty := func() bool {
+		out, err := lab.As("hpcuser", "qstat", "-s", "pr")
+		return err == nil && !strings.Contains(out, "hpcuser")
 	}
+	wait.Until(t, "its job is gone", queueIsEmpty)
+	runsOnGridEngine(l)
+	wait.Until(t, "no job is left", queueIsEmpty)
+}
+
+// runsOnGridEngine runs commands in jobs of their own: one that fails, and one that the user ends; and shows
+// what is free beside the second.
+func runsOnGridEngine(l *laptop) {
+	t := l.t
+	const lines = 200_000
+	cmd := l.command("run", "jupyter", "--", "sh", "-c", fmt.Sprintf("seq %d; echo \"$1\"; exit 3", lines), "sh", "ü\n'\"#$ -q none")
+	var out, talk, want strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	for n := range lines {
+		fmt.Fprintln(&want, n+1)
+	}
+	want.WriteString("ü\n'\"#$ -q none\n")
+	if _ = cmd.Run(); cmd.ProcessState.ExitCode() != 3 || out.String() != want.String() {
+		t.Errorf("exit %d, %d bytes of %d\n%s", cmd.ProcessState.ExitCode(), out.Len(), want.Len(), talk.String())
+	}
+
+	k := ptytest.Start(t, l.command("run", "jupyter", "--with", "gpus=1", "--with", "cpus=1", "--", "sh", "-c", "echo begun; sleep 600"))
+	k.Expect("begun")
+	var free []api.Free
+	text, _ := l.run("free", "lab-login", "--json")
+	if err := json.Unmarshal([]byte(text), &free); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	table, _ := l.run("free", "lab-login")
+	load, err := l.lab.As("hpcuser", "qstat", "-g", "c")
+	t.Logf("what a person sees:\n%s\nwhat qstat -g c says: %v\n%s", table, err, load)
+	for _, q := range free[0].Partitions {
+		fields := strings.Fields(load[strings.Index(load, "\n"+q.Name+" ")+1:]) // name, load, used, reserved, available, total
+		if q.Name == "all.q" && (q.FreeGPUs != 1 || fmt.Sprint(q.FreeCPUs) != fields[4] || fmt.Sprint(q.CPUs) != fields[5]) {
+			t.Errorf("%+v beside %v", q, fields)
+		}
+	}
+	k.Type("\x03")
+	k.Reply("End job", "y")
+	k.Expect("was cancelled")
+	k.WantEnd(130)
 }
