@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,33 +117,26 @@ func runRequest(ctx context.Context, inv *invocation) (host string, req api.Subm
 	return to.Host, req, err
 }
 
-// errNotStarted says that the job has not started within --wait.
-var errNotStarted = errors.New("not started in time")
-
 // runRetry is how long it waits before it reads the log again.
 const runRetry = 2 * time.Second
 
 // follow shows the output of the job to its end. An agent that has stopped is started again; it reads
 // the log from the beginning.
 func (r *jobRun) follow(outer context.Context) error {
-	ctx, cancel := context.WithCancelCause(outer)
-	defer cancel(nil)
-	wait := r.Duration("wait")
-	if wait == 0 && !r.Interactive {
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	wait := time.Duration(math.MaxInt64)
+	if !r.Interactive {
 		wait = waitWithoutTerminal
 	}
-	started := func() {}
-	if wait > 0 {
-		limit := time.AfterFunc(wait, func() { cancel(errNotStarted) })
-		started = func() { limit.Stop() }
-		defer started()
-	}
+	start := time.AfterFunc(cmp.Or(r.Duration("wait"), wait), cancel)
+	defer start.Stop()
 	for {
-		ended, err := r.readLog(ctx, started)
+		ended, err := r.readLog(ctx, start)
 		if r.out.ended {
 			return r.out.result()
 		}
-		if errors.Is(context.Cause(ctx), errNotStarted) {
+		if ctx.Err() != nil && outer.Err() == nil { // it has not started in time
 			return api.Errorf(api.CodeTimeout, "job %s is still %s%s", r.job.ID, r.job.State, show.Because(show.Why(r.job))).WithHint("%s", r.remains())
 		}
 		if ctx.Err() != nil {
@@ -165,7 +159,7 @@ func (r *jobRun) follow(outer context.Context) error {
 
 // readLog shows the log until the command or the job has ended, or it cannot be read any more. It says
 // how the job ended.
-func (r *jobRun) readLog(outer context.Context, started func()) (ended string, err error) {
+func (r *jobRun) readLog(outer context.Context, start *time.Timer) (ended string, err error) {
 	ctx, stop := context.WithCancel(outer)
 	defer stop()
 	shown := int64(0)
@@ -181,7 +175,7 @@ func (r *jobRun) readLog(outer context.Context, started func()) (ended string, e
 		}
 		text := chunk.Bytes()
 		if r.job.State == api.JobRunning || len(text) > 0 {
-			started()
+			start.Stop()
 		}
 		again := min(max(r.read-shown, 0), int64(len(text)))
 		shown += int64(len(text))

@@ -80,25 +80,20 @@ func waitedText(d time.Duration) string {
 func Absence(st api.Status, runs []api.Run, since, now time.Time) string {
 	var said []string
 	var ran, idle time.Duration
-	from := func(start, end time.Time) time.Duration {
-		if start.Before(since) {
-			start = since
-		}
-		return max(0, end.Sub(start))
-	}
+	part := func(start, end time.Time) time.Duration { return max(0, min(end.Sub(start), end.Sub(since))) }
 	for _, r := range runs {
 		if r.Noted.Before(since) {
 			continue
 		}
 		said = append(said, fmt.Sprintf("%s: %s", r.Session, cmp.Or(r.Why, EndedWithoutReason)))
 		if !r.Job.Start.IsZero() {
-			ran += from(r.Job.Start, r.Job.End)
+			ran += part(r.Job.Start, r.Job.End)
 		}
 		idle += time.Duration(r.Idle) * time.Second
 	}
 	for _, s := range st.Sessions {
 		if s.RunsJob() && !s.Job.Start.IsZero() {
-			ran += from(s.Job.Start, now)
+			ran += part(s.Job.Start, now)
 			if s.Job.Start.After(since) {
 				said = append(said, fmt.Sprintf("%s: job %s started at %s", s.Name, s.Job.ID, api.ClockText(s.Job.Start, now)))
 			}

@@ -252,14 +252,10 @@ func addFree(t *term.Table, name, longest string, u api.PartitionUsage, byType m
 	if len(gpus) == 0 {
 		gpus = []string{number(u.FreeGPUs, u.GPUs > 0)}
 	}
-	waiting := "-"
-	if countsWaiting {
-		waiting = strconv.Itoa(u.Waiting)
-	}
 	colour := ""
 	if u.FreeGPUs > 0 || u.GPUs == 0 && u.FreeCPUs > 0 {
 		colour = term.Green
 	}
 	t.Add(nil, term.Cell{Text: name, Colour: term.Bold}, term.Cell{Text: number(u.IdleNodes, u.CPUs > 0)}, term.Cell{Text: number(u.FreeCPUs, u.CPUs > 0)},
-		term.Cell{Text: strings.Join(gpus, ", "), Colour: colour}, term.Cell{Text: longest}, term.Cell{Text: waiting})
+		term.Cell{Text: strings.Join(gpus, ", "), Colour: colour}, term.Cell{Text: longest}, term.Cell{Text: number(u.Waiting, countsWaiting)})
 }

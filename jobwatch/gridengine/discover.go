@@ -86,8 +86,9 @@ func readQueues(lines []string) []api.Partition {
 		i := slices.IndexFunc(list, func(p api.Partition) bool { return p.Name == in.queue })
 		if i < 0 {
 			i = len(list)
-			list = append(list, api.Partition{Name: in.queue, Source: "qstat -U", GPUOnly: true, LimitSeconds: limit})
-			list[i].Guess = true // queues share the hosts
+			list = append(list, api.Partition{ // whose hosts are also those of others
+				Name: in.queue, Source: "qstat -U", GPUOnly: true, LimitSeconds: limit, PartitionUsage: api.PartitionUsage{Guess: true},
+			})
 		}
 		p := &list[i]
 		p.CPUs, p.NodeCPUs, p.GPUs = p.CPUs+in.total, max(p.NodeCPUs, in.total), p.GPUs+in.gpus
