@@ -263,8 +263,5 @@ func (o *commandOutput) result() error {
 	if err != nil {
 		return api.Errorf(api.CodeFailed, "the job's log has no exit status: %q", o.status)
 	}
-	if status == 0 {
-		return nil
-	}
 	return exitError(status)
 }

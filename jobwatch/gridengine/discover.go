@@ -40,10 +40,10 @@ func (scheduler) ReadDiscovery(a *sched.Discovery, look *api.Look) {
 // instance is an instance of a queue: the queue on one host.
 type instance struct {
 	queue       string
-	free, total int // slots; none is free if it takes no jobs
-	freeGPUs    int // of a consumable resource: what is left of it
-	gpus        int // at least
-	limit       time.Duration
+	free, total int   // slots; none is free if it takes no jobs
+	freeGPUs    int   // of a consumable resource: what is left of it
+	gpus        int   // at least
+	limit       int64 // seconds; 0 for none
 }
 
 // readQueues reads qstat -f -F: a line for each instance of a queue, as in
@@ -68,7 +68,7 @@ func readQueues(lines []string) []api.Partition {
 		case "qname":
 			in.queue = sched.PlainWord(value) // the whole name: the table's is cut
 		case "h_rt":
-			in.limit = sched.ParseClockTime(value) // 0 for infinity
+			in.limit = int64(sched.ParseClockTime(value) / time.Second)
 		case "slots": // with those of other queues on the host
 			in.free = min(in.free, sched.Count(value, 0))
 		default:
@@ -82,19 +82,17 @@ func readQueues(lines []string) []api.Partition {
 		if in.queue == "" {
 			continue
 		}
-		limit := int64(in.limit / time.Second)
 		i := slices.IndexFunc(list, func(p api.Partition) bool { return p.Name == in.queue })
 		if i < 0 {
 			i = len(list)
-			list = append(list, api.Partition{ // whose hosts are also those of others
-				Name: in.queue, Source: "qstat -U", GPUOnly: true, LimitSeconds: limit, PartitionUsage: api.PartitionUsage{Guess: true},
-			})
+			list = append(list, api.Partition{Name: in.queue, Source: "qstat -U", GPUOnly: true, LimitSeconds: in.limit})
 		}
 		p := &list[i]
+		p.Guess = true // queues share the hosts
 		p.CPUs, p.NodeCPUs, p.GPUs = p.CPUs+in.total, max(p.NodeCPUs, in.total), p.GPUs+in.gpus
 		p.GPUOnly = p.GPUOnly && in.gpus > 0
-		if limit == 0 || p.LimitSeconds > 0 && limit > p.LimitSeconds { // 0 is no limit
-			p.LimitSeconds = limit
+		if in.limit == 0 || p.LimitSeconds > 0 && in.limit > p.LimitSeconds {
+			p.LimitSeconds = in.limit
 		}
 		if in.free > 0 {
 			p.FreeCPUs, p.FreeGPUs = p.FreeCPUs+in.free, p.FreeGPUs+in.freeGPUs
