@@ -196,8 +196,9 @@ func (s *Session) Extend(ctx context.Context, req api.ExtendRequest) (api.Job, e
 // useTimeout bounds how long a relay may take to start, and to make its mark.
 const useTimeout = time.Minute
 
-// inUse succeeds once a mark of use is on the node, which the relay makes for a command that it runs.
-const inUse = `exec sh -c 'for i in 1 2 3 4 5; do grep -q "@tunctl-inside-$(id -u)-" /proc/net/unix && exit; sleep 1; done; exit 1'`
+// inUse succeeds once a mark of use is on the node, which the relay makes for a command that it runs. The practice
+// cluster has an id of its own.
+const inUse = `exec sh -c 'for i in 1 2 3 4 5; do grep -q "@tunctl-inside-$(stat -c %u /proc/self)-" /proc/net/unix && exit; sleep 1; done; exit 1'`
 
 // use has a job count as used now, so that end_idle does not end it soon.
 func use(ctx context.Context, nodes *jobnode.Run) error {
