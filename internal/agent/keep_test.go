@@ -160,7 +160,7 @@ func TestKeep(t *testing.T) {
 				m.sleep(tt.away)
 				l.start()
 				m.sleep(5 * time.Minute)
-				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil || !strings.Contains(s.Cause, "ended by itself after 120 minutes without use") {
+				if s := l.status(); m.cluster.jobs[1].live(time.Now()) || s.Next != nil || !strings.Contains(s.Cause, "ended automatically after 120 minutes without use") {
 					m.t.Errorf("%s: %s, next %+v\n%s", s.State, s.Cause, s.Next, strings.Join(m.log, "\n"))
 				}
 			})

@@ -95,7 +95,7 @@ func TestUnused(t *testing.T) {
 		t.Error("a line that says no end")
 	}
 	j := WithLog(api.Job{ID: "7", State: api.JobFinished}, log+"tunctl: the job ended after 120 minutes without use (end_idle)\n", true)
-	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended by itself after 120 minutes without use" {
+	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended automatically after 120 minutes without use" {
 		t.Errorf("%q", text)
 	}
 	for _, used := range []api.Job{
@@ -107,7 +107,7 @@ func TestUnused(t *testing.T) {
 		}
 	}
 	j = WithLog(api.Job{ID: "7", State: api.JobFinished}, "", true)
-	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended by itself with a log that cannot be read, perhaps without use" {
+	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended automatically with a log that cannot be read, perhaps without use" {
 		t.Errorf("%q", text)
 	}
 }

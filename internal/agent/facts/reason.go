@@ -272,7 +272,7 @@ func EndText(j *api.Job, now time.Time) string {
 	case what == "":
 		what = "is gone"
 	case j.Unused():
-		what = "ended by itself " + j.Reason
+		what = "ended automatically " + j.Reason
 	}
 	if j.Exit != nil && *j.Exit != 0 && j.State == api.JobFailed {
 		what += fmt.Sprintf(" with exit status %d", *j.Exit)

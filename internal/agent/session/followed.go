@@ -178,7 +178,7 @@ func (s *Session) Extend(ctx context.Context, req api.ExtendRequest) (api.Job, e
 	}
 	if req.Idle {
 		if s.Config().EndIdle == 0 {
-			return api.Job{}, api.Errorf(api.CodeUsage, "the job of %s does not end by itself: the session has no end_idle", s.Name)
+			return api.Job{}, api.Errorf(api.CodeUsage, "the job of %s does not end automatically: the session has no end_idle", s.Name)
 		}
 		nodes, err := s.RunningNodes()
 		if err != nil {
