@@ -177,7 +177,7 @@ func (s *Session) Extend(ctx context.Context, req api.ExtendRequest) (api.Job, e
 		return api.Job{}, OnlyForwards(s.Name)
 	}
 	if req.Idle {
-		if s.Config().EndIdle == 0 {
+		if s.Config().EndIdle == 0 && s.Facts().IdleEnd.IsZero() { // a script of the user's own may do so, too
 			return api.Job{}, api.Errorf(api.CodeUsage, "the job of %s does not end automatically: the session has no end_idle", s.Name)
 		}
 		nodes, err := s.RunningNodes()
