@@ -263,12 +263,12 @@ func (u *Upgrades) awaitWay(ctx context.Context) {
 // is kept for a page continues if the server accepts the page itself.
 func (u *Upgrades) dialKernel(ctx context.Context, network string, ep *api.Endpoint, page kernel.Request) (net.Conn, error) {
 	server := page.Server(func(ctx context.Context) (net.Conn, error) { return u.node.DialInside(ctx, network, ep.Address(), nil) })
-	k := step.Kernel{ID: page.Kernel, Session: page.Session, Origin: page.Header.Get("Origin"), Name: u.session, Collect: u.collect}
-	conn, continues, err := u.node.DialKernel(ctx, network, ep.Address(), page.Bytes, k, func() error { return server.Accepts(ctx) })
+	page.Kernel.Name, page.Kernel.Collect = u.session, u.collect
+	conn, err := u.node.DialKernel(ctx, network, ep.Address(), page.Bytes, page.Kernel, func() error { return server.Accepts(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	return kernel.New(conn, page, server, continues), nil
+	return kernel.New(conn, server), nil
 }
 
 // prepare opens the way from inside the job before the first client needs it. A way that takes

@@ -464,9 +464,8 @@ func (r *Route) RunsCells(ctx context.Context) string {
 		return ""
 	}
 	defer func() { _ = res.Body.Close() }()
-	page := make([]byte, maxBody)
-	n, _ := io.ReadFull(res.Body, page) // it is shorter
-	if found := runsCells.FindSubmatch(page[:n]); found != nil {
+	page, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if found := runsCells.FindSubmatch(page); found != nil {
 		return "jupyter-" + cmp.Or(string(found[1]), "collaboration")
 	}
 	return ""

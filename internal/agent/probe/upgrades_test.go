@@ -39,8 +39,8 @@ func (j *jobOnNode) OpenChannel(context.Context, string, []byte) (ssh.Channel, <
 	return nil, nil, errors.New("no command runs there")
 }
 
-func (j *jobOnNode) DialKernel(context.Context, string, string, []byte, step.Kernel, func() error) (*step.KernelConn, bool, error) {
-	return nil, false, errors.ErrUnsupported
+func (j *jobOnNode) DialKernel(context.Context, string, string, []byte, step.Kernel, func() error) (*step.KernelConn, error) {
+	return nil, errors.ErrUnsupported
 }
 
 func (j *jobOnNode) DialInside(ctx context.Context, _, address string, first []byte) (net.Conn, error) {
