@@ -74,8 +74,9 @@ class Writer:
             self.relay.watch(fd, 0, None)
             os.close(fd)
             self.trouble = "the process that writes it ended"
-        else:
-            self.trouble = data.decode().rpartition("\n")[0].rpartition("\n")[2]
+        for line in data.splitlines():
+            self.trouble, gone = json.loads(line.decode())
+            self.relay.outputs.discard(gone)
 
     def close(self):
         """Waits for a while until everything is written."""
@@ -86,13 +87,9 @@ class Writer:
             self.flush()
             select.select([], [self.sink], [], 0.1)
         os.close(self.sink)
-        while time.monotonic() < late:
-            try:
-                if os.waitpid(self.pid, os.WNOHANG)[0]:
-                    break
-            except OSError:
-                break
-            time.sleep(0.02)
+        with contextlib.suppress(OSError):
+            while time.monotonic() < late and not os.waitpid(self.pid, os.WNOHANG)[0]:
+                time.sleep(0.02)
 
 
 def write_output(orders, answers, environment):
@@ -110,6 +107,7 @@ class Output:
     def __init__(self, root, answers, environment):
         self.root, self.answers, self.environment = root, answers, environment
         self.waiting = collections.OrderedDict()  # lines that are not written yet, by file
+        self.ended = set()  # the files of cells that ended
         self.beyond = {}  # bytes that were too many, by file
         self.sizes = {}  # of sessions
 
@@ -131,18 +129,18 @@ class Output:
                 due = due or time.monotonic() + OUTPUT_EVERY
             if due is not None and time.monotonic() >= due:
                 self.write()
-                due = time.monotonic() + OUTPUT_EVERY if self.waiting else None
+                due = time.monotonic() + OUTPUT_EVERY if self.waiting or self.ended else None
 
     def add(self, name, line, kind):
         if line is None:
             self.waiting.pop(name, None)
             self.beyond.pop(name, None)
-            try:
+            with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.root, name))
-            except OSError:
-                pass
             return
         session, last = os.path.dirname(name), kind == "end"
+        if last:
+            self.ended.add(name)
         if kind == "cell":
             line = json.dumps(dict(json.loads(line), root=server_root(self.environment)))
         if session not in self.sizes:
@@ -159,14 +157,12 @@ class Output:
         """Removes what is old, and returns how much is left."""
         size = 0
         for path in glob.glob(os.path.join(glob.escape(folder), "*.jsonl")):
-            try:
+            with contextlib.suppress(OSError):  # another process removed it
                 found = os.stat(path)
                 if time.time() - found.st_mtime > OUTPUT_DAYS * 86400:
                     os.unlink(path)
                 else:
                     size += found.st_size
-            except OSError:
-                pass  # another process removed it
         return size
 
     def write(self):
@@ -177,7 +173,10 @@ class Output:
                 del self.waiting[name]
             except OSError as err:
                 trouble = words(err)
-        os.write(self.answers, trouble.encode() + b"\n")
+        gone = [n for n in self.ended if n not in self.waiting and not os.path.exists(os.path.join(self.root, n))]
+        self.ended.difference_update(gone)
+        for name in gone or [""]:  # the user has removed them
+            os.write(self.answers, json.dumps([trouble, name]).encode() + b"\n")
 
 
 def append_lines(path, lines):
@@ -193,6 +192,7 @@ def append_lines(path, lines):
         raise
 
 
+@functools.lru_cache(maxsize=None)  # the server may have ended before a last cell is written
 def server_root(environment):
     """The folder that the paths of a Jupyter server are relative to; "": it is not known."""
     where, env = environment.find()
@@ -202,12 +202,8 @@ def server_root(environment):
     data = env.get(b"JUPYTER_DATA_DIR") or os.path.join(env.get(b"HOME", b"/"), b".local/share/jupyter")
     folder = os.fsdecode(env.get(b"JUPYTER_RUNTIME_DIR") or os.path.join(data, b"runtime"))
     for name, key in (("jpserver", "root_dir"), ("nbserver", "notebook_dir")):
-        try:
-            with open("%s/%s-%d.json" % (folder, name, pid)) as f:
-                return str(json.load(f)[key])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-    try:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open("%s/%s-%d.json" % (folder, name, pid)) as f:
+            return str(json.load(f)[key])
+    with contextlib.suppress(OSError):
         return os.readlink("/proc/%d/cwd" % pid)
-    except OSError:
-        return ""
+    return ""
