@@ -110,8 +110,9 @@ to Jupyter, which shows what the old one had saved; the cell's whole output is i
 What is lost, and why:
 
 - **Up to 256 MB of output in a job, for up to 12 hours: nothing.** WebSockets stay open on this computer. The process inside the job reads
-  what the server sends into files without a name in the job's TMPDIR, and answers the server's pings meanwhile: Jupyter closes a WebSocket
-  whose pings nobody answers for 90 s.
+  what the server sends into files without a name, and answers the server's pings meanwhile: Jupyter closes a WebSocket
+  whose pings nobody answers for 90 s. The files are in TMPDIR or, if that is not on a disk of the node, in /tmp or /var/tmp there; of a
+  node without a disk they are in TMPDIR all the same, and a TMPDIR that hangs holds up everything inside the job.
   The browser's are answered on this computer: Firefox closes a WebSocket whose ping nobody answers for 10 s after a change of networks
   (tried with Firefox 153: a direct connection was closed, the one through tunctl stayed open).
 - **More than 256 MB:** nothing more is read, so Jupyter closes the WebSocket after 90 s, drops what it could not send, and keeps what comes
