@@ -273,7 +273,7 @@ func (r *sharedRelay) takeOver() (*runningRelay, error) {
 	}
 	if err != nil {
 		r.records.Remove(r.record(left.Ticket), true)
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", step.ErrLeft, err)
 	}
 	r.log.Info("took over the relay that was left on the node")
 	return newRunning(c, stream, true), nil

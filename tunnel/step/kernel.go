@@ -148,9 +148,7 @@ func (c *Conn) setCellsLocked(payload []byte) error {
 // Run tells the relay of a cell, before its request is written.
 func (k *KernelConn) Run(cell Cell) {
 	const mostCode = 64 << 10
-	if len(cell.Code) > mostCode {
-		cell.Code = cell.Code[:mostCode]
-	}
+	cell.Code = cell.Code[:min(len(cell.Code), mostCode)]
 	if payload, err := json.Marshal(cell); err == nil && len(payload) <= frameLimit {
 		k.ch.tell(kindCell, payload)
 	}

@@ -121,8 +121,9 @@ What is lost, and why:
 - **A page that is closed or loaded again:** nothing, see above. With ` + "`output = false`" + ` what its cells print from then on is lost.
 - **Without a process inside the job** (no Python 3.6 or newer on the node, no way into the job, a host that allows one session at a time)
   and for pages with TLS, WebSockets end with the connection, as those of ` + "`ssh -L`" + ` do; ` + "`tunctl status`" + ` says so and why. A WebSocket that is opened
-  while that process reconnects waits up to 20 s for it; one that went directly all the same stays there until its page is loaded
-  again, and ` + "`tunctl status`" + ` counts it. Ordinary
+  while that process reconnects waits up to 20 s for it; that of a kernel, which the last agent may have left there, is refused until this
+  agent has looked into the job, for a minute at most, and the page tries again. One that went directly all the same stays there until its
+  page is loaded again, and ` + "`tunctl status`" + ` counts it. Ordinary
   requests, event streams and long polling always go directly: the browser repeats them.
 `
 

@@ -59,22 +59,25 @@ func TestKilledAgents(t *testing.T) {
 	kernels := startKernels(t)
 	p := startProgram(t, cluster, kernels.URL)
 	base := p.page()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var reading sync.WaitGroup
 	var tabs []*page
 	for i := range pages {
 		tab := &page{t: t, base: base, number: i}
-		tab.connect(t.Context())
-		if err := tab.execute(); err != nil {
+		tab.connect(ctx)
+		if err := send(ctx, tab.conn, "execute_request", map[string]string{"code": "train()"}); err != nil {
 			t.Fatal(err)
 		}
 		tabs = append(tabs, tab)
-		reading.Go(tab.read)
+		reading.Go(func() { tab.read(ctx) })
 	}
 	for range pages {
 		<-kernels.asked
 	}
 	faults := p.breakAgents(span(t))
 	kernels.finish()
+	time.AfterFunc(patience, cancel)
 	reading.Wait()
 	lines, connections := 0, 0
 	for _, tab := range tabs {
@@ -216,49 +219,36 @@ type page struct {
 	next        int // the line that comes next
 }
 
-func (p *page) connect(ctx context.Context) {
+func (p *page) connect(ctx context.Context) bool {
 	u := p.base.JoinPath("api/kernels", fmt.Sprintf("kernel%d", p.number), "channels")
 	u.Scheme, u.RawQuery = "ws", fmt.Sprintf("token=%s&session_id=tab%d", token, p.number)
 	o := &websocket.DialOptions{}
 	if p.number%2 > 0 {
 		o.Subprotocols = []string{v1}
 	}
-	late := time.Now().Add(patience)
 	for {
-		trying, cancel := context.WithTimeout(ctx, patience)
-		conn, _, err := websocket.Dial(trying, u.String(), o) //nolint:bodyclose // the library closes it
-		cancel()
+		conn, _, err := websocket.Dial(ctx, u.String(), o) //nolint:bodyclose // the library closes it
 		if err == nil {
 			conn.SetReadLimit(-1)
 			p.conn = conn
 			p.connections++
-			return
+			return true
 		}
-		if time.Now().After(late) || ctxtime.Sleep(ctx, 100*time.Millisecond) != nil {
+		if ctxtime.Sleep(ctx, 100*time.Millisecond) != nil {
 			p.t.Errorf("page %d cannot connect: %v", p.number, err)
-			return
+			return false
 		}
 	}
 }
 
-func (p *page) execute() error {
-	return send(p.t.Context(), p.conn, "execute_request", map[string]string{"code": "train()"})
-}
-
 // read reads lines until the cell has ended.
-func (p *page) read() {
+func (p *page) read(ctx context.Context) {
 	for {
-		ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 		_, b, err := p.conn.Read(ctx)
-		late := ctx.Err() != nil
-		cancel()
 		switch {
-		case late:
-			p.t.Errorf("page %d gets nothing more after %d lines", p.number, p.next)
-			return
 		case err != nil:
 			_ = p.conn.CloseNow()
-			if p.connect(p.t.Context()); p.t.Failed() {
+			if !p.connect(ctx) {
 				return
 			}
 		case bytes.Contains(b, []byte("execution_state")):
