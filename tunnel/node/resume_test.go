@@ -339,7 +339,9 @@ func TestARelayThatWasLeftIsNotForgottenWhileNoStepStarts(t *testing.T) {
 	r := newSharedRelay(relayOptions{
 		options: func() step.Options { return step.Options{} }, told: func() {}, changed: func() <-chan struct{} { return nil },
 		limits: &limits, log: slog.New(slog.DiscardHandler), records: oneLeft{}, record: (&Options{}).record(false),
-		start: func(context.Context, bool, joinFunc) (*tunnel.Stream, error) { return nil, errors.New("no step starts") },
+		start: func(context.Context, bool, joinFunc) (*tunnel.Stream, error) {
+			return nil, errors.New("no step starts")
+		},
 	})
 	defer r.close()
 	for range 2 { // the second time it is not even tried
