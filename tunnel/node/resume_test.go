@@ -334,7 +334,7 @@ type oneLeft struct{ noRecords }
 
 func (oneLeft) Left(like Record) (Record, bool) { return like, true }
 
-func TestARelayThatWasLeftIsNotForgottenWhileNoStepStarts(t *testing.T) {
+func TestLeftRelay(t *testing.T) {
 	limits := tunnel.DefaultLimits()
 	r := newSharedRelay(relayOptions{
 		options: func() step.Options { return step.Options{} }, told: func() {}, changed: func() <-chan struct{} { return nil },

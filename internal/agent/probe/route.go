@@ -464,8 +464,9 @@ func (r *Route) RunsCells(ctx context.Context) string {
 		return ""
 	}
 	defer func() { _ = res.Body.Close() }()
-	page, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	if found := runsCells.FindSubmatch(page); found != nil {
+	page := make([]byte, maxBody)
+	n, _ := io.ReadFull(res.Body, page) // it is shorter
+	if found := runsCells.FindSubmatch(page[:n]); found != nil {
 		return "jupyter-" + cmp.Or(string(found[1]), "collaboration")
 	}
 	return ""

@@ -235,7 +235,7 @@ func TestAJobWithoutAWayIsTriedAgainAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestAKernelWaitsForWhatTheLastAgentLeft(t *testing.T) {
+func TestUpgradesOfKernels(t *testing.T) {
 	request := []byte("GET /api/kernels/k1/channels?session_id=s1 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n")
 	for _, tt := range []struct {
 		left time.Duration // cannot be reached

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 const (
 	pages    = 4
-	mostLine = 20 << 10 // bytes
+	mostLine = 2 << 10 // bytes: in ten minutes less than is kept inside a job
 	v1       = "v1.kernel.websocket.jupyter.org"
 	cell     = "c" // the id of each request
 )
@@ -335,7 +335,7 @@ func (p *program) breakAgents(length time.Duration) string {
 	kinds := []string{"agents killed", "agents restarted", "connections dropped", "connections silent", "times refused"}
 	counts := make([]int, len(kinds))
 	for began := time.Now(); counts[0] == 0 || time.Since(began) < length; {
-		_ = ctxtime.Sleep(p.t.Context(), time.Duration(300+p.dice.IntN(2500))*time.Millisecond)
+		_ = ctxtime.Sleep(p.t.Context(), time.Duration(300+p.dice.IntN(5000))*time.Millisecond)
 		kind := p.dice.IntN(len(kinds))
 		if counts[0] == 0 {
 			kind = 0
