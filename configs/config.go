@@ -10,7 +10,6 @@ package configs
 import (
 	_ "embed"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,16 +61,6 @@ func (c *Config) HostNames(aliases ...string) []string {
 	names := each(c.Hosts, func(h Host) string { return h.Name })
 	names = append(names, each(c.Sessions, func(s Session) string { return s.Host })...)
 	return unique(append(names, aliases...))
-}
-
-// readFile reads a file, up to one byte more than the largest.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxSize+1))
 }
 
 // Parse reads a config from data; name is the file's path, for messages. The

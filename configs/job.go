@@ -19,8 +19,6 @@ import (
 //go:embed jobs/*.tmpl
 var jobFiles embed.FS
 
-var jobTemplates = template.Must(template.ParseFS(jobFiles, "jobs/*.tmpl"))
-
 // Job is a builtin job: what it runs, where, and the answers to the site's questions.
 type Job struct {
 	App       string // of BuiltinJobs
@@ -40,6 +38,7 @@ type Job struct {
 type script struct {
 	Recipe
 	App, What, Site     string
+	Software            string // the answers that tell where the program is
 	Begin               string // the first commands
 	Variables           []string
 	Dial                []string // the names by which the node is dialled
@@ -76,7 +75,7 @@ func (j *Job) Script() ([]byte, error) {
 		return nil, configError(fmt.Sprintf("set it in the session: command = %q", commandExample), "%s%s has no command to run", builtinPrefix, CommandJob)
 	}
 	s := script{
-		Recipe: j.Site.Job, App: j.App, What: kind.what, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
+		Recipe: j.Site.Job, App: j.App, What: kind.what, Software: kind.software, Site: j.Site.Name, Loopback: j.loopback(), Base: posixsh.Quote("/" + j.Name + "/"),
 		Announces: kind.app, Command: posixsh.Quote(j.Command), UsesBase: strings.Contains(j.Command, "{base}"),
 	}
 	if kind.tellsIdle {
@@ -104,7 +103,8 @@ func (j *Job) Script() ([]byte, error) {
 		}
 	}
 	var b strings.Builder
-	if err := jobTemplates.ExecuteTemplate(&b, j.App+".sh.tmpl", s); err != nil {
+	t := template.Must(template.ParseFS(jobFiles, "jobs/frame.sh.tmpl", "jobs/idle.sh.tmpl", "jobs/"+j.App+".sh.tmpl")) // the last fills the first
+	if err := t.Execute(&b, s); err != nil {
 		return nil, err
 	}
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n"), nil
@@ -312,11 +312,10 @@ const builtinPrefix = "builtin:"
 
 // Builtin is the name of the builtin job that the session submits, if any.
 func (s *Session) Builtin() string {
-	name, ok := strings.CutPrefix(s.Submit, builtinPrefix)
-	if !ok {
-		return ""
+	if name, ok := strings.CutPrefix(s.Submit, builtinPrefix); ok {
+		return name
 	}
-	return name
+	return ""
 }
 
 // BuiltinJob is the job that comes with tunctl and that the session submits.
@@ -372,8 +371,11 @@ const CommandJob = "command"
 type jobKind struct {
 	name string
 	what string // for the head of the script
-	app  string // what its log announces
-	open bool   // its page asks for no token or password
+	app  string // what its log announces, or that it serves nothing
+	// software are the answers that tell where its program is.
+	software string
+	open     bool // its page asks for no token or password
+	alone    bool // nothing else in its log is the session's page
 	// tellsIdle: whether it is used can be read.
 	tellsIdle bool
 	// questions are those of no other job.
@@ -382,20 +384,22 @@ type jobKind struct {
 
 // jobKinds are the jobs that come with tunctl; each has a template in jobs.
 var jobKinds = []jobKind{
-	{name: "jupyter", what: "A notebook", app: "jupyter", tellsIdle: true},
-	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", open: true, questions: []Question{
+	{name: "jupyter", what: "A notebook", app: "jupyter", software: anySoftware, tellsIdle: true},
+	{name: "tensorboard", what: "TensorBoard", app: "tensorboard", software: anySoftware, open: true, questions: []Question{
 		{Name: "logdir", Ask: "The folder with the event files", Kind: AskPath, Default: "runs"},
 	}},
-	{name: "code-server", what: "VS Code in the browser", app: "code-server", tellsIdle: true},
-	{name: "rstudio", what: "RStudio", app: "rstudio"},
-	{name: "desktop", what: "A desktop", app: "novnc", questions: []Question{
+	{name: "code-server", what: "VS Code in the browser", app: "code-server", software: "modules, conda or container", alone: true, tellsIdle: true},
+	{name: "rstudio", what: "RStudio", app: "rstudio", alone: true, software: "modules or container"},
+	{name: "desktop", what: "A desktop", app: "novnc", alone: true, software: "modules or container", questions: []Question{
 		{Name: "desktop", Ask: "The program that starts the desktop, such as startxfce4; empty: the first that is installed", Kind: AskPath, Quiet: true},
 		{Name: "novnc", Ask: "The folder of noVNC, if it is in none of the usual places", Kind: AskPath, Quiet: true},
 	}},
-	{name: ShellApp, what: "A job to work in"},
+	{name: ShellApp, what: "A job to work in", app: ShellApp, alone: true},
 	{name: CommandJob, what: "A program of your own", app: "command", open: true},
 	{name: runJob, what: "A command"},
 }
+
+const anySoftware = "modules, conda, venv or container"
 
 // BuiltinJobs are the names that may follow "builtin:" in a session's submit.
 func BuiltinJobs() []string {

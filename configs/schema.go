@@ -260,11 +260,9 @@ func (in *input) isScalar() bool {
 // table makes the reader of a table with keys of its own.
 func table(fields []field) func(*input) {
 	return func(in *input) {
-		if in.kind != unstable.Table {
-			in.mustBe(in.node, "a table")
-			return
+		if in.is(unstable.Table, "a table") {
+			in.src.readTable(in.node, fields)
 		}
-		in.src.readTable(in.node, fields)
 	}
 }
 

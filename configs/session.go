@@ -130,7 +130,7 @@ func (s *Session) readForward(in *input) {
 
 // checkSessions checks combinations of keys.
 func (l *loader) checkSessions() {
-	ports := &localPorts{src: l.src, first: map[localPort]portUse{}}
+	ports := &localPorts{l.src, map[localPort]*portUse{}}
 	for i := range l.config.Sessions {
 		s := &l.config.Sessions[i]
 		t := l.session(s.Name)
@@ -275,13 +275,8 @@ var appAliases = map[string]string{
 // checkApp reports an unknown app: the session would never be ready. The user's own app
 // has precedence over an alias of its name.
 func (l *loader) checkApp(t *node, s *Session) {
-	if s.App == "" {
-		switch b := jobKindOf(s.Builtin()); b.name {
-		case ShellApp:
-			s.App = ShellApp
-		case "code-server", "rstudio", "desktop":
-			s.App = b.app
-		}
+	if b := jobKindOf(s.Builtin()); s.App == "" && b.alone {
+		s.App = b.app
 	}
 	known := append(api.Apps(), ShellApp)
 	if s.App == "" || slices.Contains(known, s.App) || l.root.get("app").byKey[s.App] != nil {
@@ -350,7 +345,7 @@ func (in *input) pattern(v *node, text string, groups ...string) *regexp.Regexp 
 // localPorts are the local ports of all sessions, to find those that are used twice.
 type localPorts struct {
 	src   *source
-	first map[localPort]portUse
+	first map[localPort]*portUse
 }
 
 // localPort is a port of an interface; see interfaceOf. That of no interface is used first by
@@ -380,17 +375,15 @@ func (p *localPorts) addSession(t *node, s Session) {
 
 // add adds a use of a port, unless an earlier one excludes it.
 func (p *localPorts) add(host, port string, at span, by string) {
-	on, use := interfaceOf(host), portUse{at, by}
-	first, taken := p.first[localPort{"any", port}]
+	on, use := interfaceOf(host), &portUse{at, by}
+	ever := p.first[localPort{"", port}]
+	first := cmp.Or(p.first[localPort{"any", port}], p.first[localPort{on, port}])
 	if on == "any" {
-		first, taken = p.first[localPort{"", port}]
-	} else if !taken {
-		first, taken = p.first[localPort{on, port}]
+		first = ever
 	}
 	switch {
-	case !taken:
-		p.first[localPort{on, port}] = use
-		p.first[localPort{"", port}] = cmp.Or(p.first[localPort{"", port}], use)
+	case first == nil:
+		p.first[localPort{on, port}], p.first[localPort{"", port}] = use, cmp.Or(ever, use)
 	case first.by == by:
 		p.src.addError(at, "", "%s uses local port %s twice, first on line %d", by, port, p.src.lineNumber(first.at))
 	default:

@@ -254,7 +254,7 @@ func TestSitesAreAskedForByTheirOwnRules(t *testing.T) {
 		answers map[string]string
 		want    []string
 	}{
-		{"narval", map[string]string{"account": "def-ann", "hours": "1.5", "gpus": "1"}, []string{"#SBATCH --account=def-ann", "--time=01:30:00", "--gres=gpu:a100:1", "bind=$node", `virtualenv --no-download "$disk/env"`}},
+		{"narval", map[string]string{"account": "def-ann", "hours": "1.5", "gpus": "1"}, []string{"#SBATCH --account=def-ann", "--time=01:30:00", "--gres=gpu:a100:1", `for name in "$node"; do`, `virtualenv --no-download "$disk/env"`}},
 		{"narval", map[string]string{"account": "def-ann", "gpus": "1", "gpu_type": "a100_3g.20gb"}, []string{"--gres=gpu:a100_3g.20gb:1"}},
 		{"rorqual", map[string]string{"account": "def-ann", "gpus": "2"}, []string{"#SBATCH --account=def-ann", "--gres=gpu:h100:2"}},
 		{"m3", map[string]string{"account": "ab12"}, []string{"--partition=desktop", "--qos=desktopq", "--gres=gpu:P4:1", "bind=127.0.0.1"}},

@@ -252,7 +252,11 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 		return r, err
 	}
 	r.Site.Path = file
-	for _, scheduler := range l.schedulers(r.Site) {
+	schedulers := slices.Sorted(slices.Values(Schedulers()))
+	if r.Site.Scheduler != "" {
+		schedulers = []string{r.Site.Scheduler}
+	}
+	for _, scheduler := range schedulers {
 		for _, app := range BuiltinJobs() {
 			job := Job{App: app, Name: name, Site: r.Site, Scheduler: scheduler, Command: commandExample, Answers: map[string]string{}}
 			for _, q := range job.Questions() {
@@ -272,21 +276,6 @@ func CheckSite(file, own string, installed ...string) (SiteReport, error) {
 	}
 	r.Missing = r.Site.missingFacts()
 	return r, nil
-}
-
-// schedulers are those that a site's jobs may be for: its own, or all of the generic sites.
-func (l *siteLoader) schedulers(s Site) []string {
-	if s.Scheduler != "" {
-		return []string{s.Scheduler}
-	}
-	var all []string
-	for _, s := range l.all() {
-		if s.Generic() {
-			all = append(all, s.Scheduler)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // missingFacts are the keys that a good site file has and this one lacks.

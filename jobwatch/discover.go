@@ -40,7 +40,7 @@ func (w *Watcher) Discover(ctx context.Context) (api.Look, error) {
 		return api.Look{}, err
 	}
 	defer w.host.turn.Unlock()
-	return w.host.discover(ctx, lookParts)
+	return w.host.discover(ctx, true)
 }
 
 // Free is what the user may use now. An answer is kept for Limits.Query.
@@ -52,13 +52,13 @@ func (w *Watcher) Free(ctx context.Context) (api.Free, error) {
 	if known, fresh := w.KnownFree(); fresh {
 		return known, nil
 	}
-	look, err := w.host.discover(ctx, freeParts)
+	look, err := w.host.discover(ctx, false)
 	if err != nil {
 		return api.Free{}, err
 	}
 	if len(look.Partitions) == 0 && look.Cluster == (api.PartitionUsage{}) {
 		if look.Scheduler == plain.Kind.Name {
-			return api.Free{}, api.Errorf(api.CodeNoScheduler, "%s has no scheduler, so nobody counts what is free there", w.host.name)
+			return api.Free{}, api.Errorf(api.CodeNoScheduler, "%s has no scheduler, so nobody counts what is free there", w.host.Host)
 		}
 		return api.Free{}, fmt.Errorf("%w: it names no queue that you may use", remote.ErrNoAnswer)
 	}
@@ -71,7 +71,7 @@ func (w *Watcher) Free(ctx context.Context) (api.Free, error) {
 // KnownFree is the last answer of Free, and whether it may still be used.
 func (w *Watcher) KnownFree() (free api.Free, fresh bool) {
 	if known := w.free.Load(); known != nil {
-		return *known, time.Since(known.At) < w.host.limits.Query
+		return *known, time.Since(known.At) < w.host.Limits.Query
 	}
 	return free, false
 }
@@ -85,35 +85,28 @@ func soonestFirst(list []api.Partition) {
 	})
 }
 
-// discover runs the parts of a script. The caller has the turn.
-func (h *host) discover(ctx context.Context, parts scriptParts) (api.Look, error) {
+// discover runs a script. The caller has the turn.
+func (h *host) discover(ctx context.Context, software bool) (api.Look, error) {
 	mark := remote.NewMark()
-	sh := &remote.Shell{Runner: h.sh.Runner, Limit: h.limits.Discover, Private: h.sh.Private}
-	res, err := sh.Login(ctx, discoverScript(mark, h.wanted, h.limits.Discover-answerTime, parts))
+	sh := &remote.Shell{Runner: h.sh.Runner, Limit: h.Limits.Discover, Private: h.sh.Private}
+	res, err := sh.Login(ctx, discoverScript(mark, h.Scheduler, h.Limits.Discover-answerTime, software))
 	if err != nil {
 		return api.Look{}, err
 	}
 	look := readDiscovery(mark, string(res.Stdout))
-	return look, unsupportedError(h.name, look.Scheduler)
+	return look, unsupportedError(h.Host, look.Scheduler)
 }
 
-// scriptParts are what a script asks for: of a scheduler, and of any host.
-type scriptParts struct {
-	of  func(*sched.Kind) string
-	any string
-}
-
-var (
-	lookParts = scriptParts{func(k *sched.Kind) string { return k.Discover }, softwareParts}
-	freeParts = scriptParts{func(k *sched.Kind) string { return k.Discover + k.Waiting }, ""}
-)
-
-// discoverScript is the whole script. It ends within limit. Which scheduler the host has is
-// found out, unless the config says it.
-func discoverScript(mark, scheduler string, limit time.Duration, wanted scriptParts) string {
-	parts := ""
+// discoverScript is the whole script, which looks for software, or else for how many jobs wait. It ends within limit.
+// Which scheduler the host has is found out, unless the config says it.
+func discoverScript(mark, scheduler string, limit time.Duration, software bool) string {
+	parts, others := "", softwareParts
 	for _, k := range schedulerKinds {
-		if text := wanted.of(k); text != "" {
+		text := k.Discover
+		if !software {
+			text, others = text+k.Waiting, ""
+		}
+		if text != "" {
 			parts += k.Name + ")\n" + text + ";;\n"
 		}
 	}
@@ -125,7 +118,7 @@ if [ -z "$scheduler" ]; then
 fi
 printf '\n%s person\n%s\n%s\n%s\n%s\n' "$mark" "$scheduler" "$user" "$HOME" "$(id -Gn)"
 case $scheduler in
-` + parts + "esac\n" + wanted.any
+` + parts + "esac\n" + others
 }
 
 // partNames are the parts in words, for those that took too long.

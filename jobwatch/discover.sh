@@ -48,12 +48,8 @@ part() {
 # Jupyter. Its version is in the name of its metadata: starting Python would take seconds.
 jupyter_in() {
 	for app in jupyterlab notebook jupyter_server; do
-		for info in "$2"/lib/python*/site-packages/"$app"-*.dist-info "$2"/lib/python*/dist-packages/"$app"-*-info \
-			"$2"/lib/python*/site-packages/"$app"-*.egg-info "$2"/lib64/python*/site-packages/"$app"-*.dist-info; do
-			if [ -e "$info" ]; then
-				printf '%s\t%s\t%s\t%s\n' "$1" "$3" "$app" "${info##*/}"
-				return
-			fi
+		for info in "$2"/lib*/python*/*-packages/"$app"-*-info; do
+			[ -e "$info" ] && printf '%s\t%s\t%s\t%s\n' "$1" "$3" "$app" "${info##*/}" && return
 		done
 	done
 }
@@ -62,9 +58,7 @@ jupyter_in() {
 # which may be a link: hence the slash after it.
 environments() {
 	{
-		if [ -r "$HOME/.conda/environments.txt" ]; then
-			head -n 50 "$HOME/.conda/environments.txt" | sed 's|$|/conda-meta|'
-		fi
+		head -n 50 "$HOME/.conda/environments.txt" | sed 's|$|/conda-meta|'
 		find "$HOME/" -maxdepth 4 \( -name site-packages -o -name node_modules -o -name pkgs -o -name .git -o -name .cache \
 			-o -name .snapshot -o -name .tunctl \) -prune -o \( -name pyvenv.cfg -o -name conda-meta -o -name '*.sif' \) -print |
 			head -n 300
@@ -81,15 +75,8 @@ environments() {
 on_path() {
 	program=$(command -v jupyter) || return 0
 	for file in "$program" "$(readlink -f "$program")"; do
-		case $file in /*/bin/*)
-			found=$(jupyter_in path "${file%/bin/*}" "$program")
-			if [ -n "$found" ]; then
-				printf '%s\n' "$found"
-				return
-			fi
-			;;
-		esac
-	done
+		case $file in /*/bin/*) jupyter_in path "${file%/bin/*}" "$program" ;; esac
+	done | head -n 1
 }
 
 # module_names prints the modules whose names say Jupyter.

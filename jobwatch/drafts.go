@@ -325,29 +325,16 @@ func (b *Drafts) MissingOptions(ctx context.Context, s Submission, required []st
 	if len(required) == 0 {
 		return nil, nil
 	}
-	kind, err := b.host.kind(ctx)
-	if err != nil {
-		return nil, err
-	}
-	d := &kind.Directives
-	if d.Prefix == "" {
-		return nil, nil
-	}
-	list := d.Options(s.Args)
-	isGiven := func(text string) bool { return d.Has(list, d.Required(text)) }
-	missing := slices.DeleteFunc(slices.Clone(required), isGiven)
-	if len(missing) == 0 {
-		return nil, nil
-	}
-	script, err := b.Script(ctx, s)
-	if api.HasCode(err, api.CodeSubmit) {
+	kind, inScript, inArgs, err := b.given(ctx, s)
+	if api.HasCode(err, api.CodeSubmit) || err == nil && kind.Directives.Prefix == "" {
 		return nil, nil // Submit says what is wrong with the script
 	}
 	if err != nil {
 		return nil, err
 	}
-	list = d.Options(d.Words(script))
-	if missing = slices.DeleteFunc(missing, isGiven); len(missing) == 0 {
+	d, list := &kind.Directives, slices.Concat(inScript, inArgs)
+	missing := slices.DeleteFunc(slices.Clone(required), func(text string) bool { return d.Has(list, d.Required(text)) })
+	if len(missing) == 0 {
 		return nil, nil
 	}
 	variables, known, err := b.variables(ctx, d, s)

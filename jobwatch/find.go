@@ -28,13 +28,6 @@ type Query struct {
 	Args []string
 }
 
-func (q Query) matches(job api.Job) bool {
-	if q.Tag != "" {
-		return sched.HasTag(job, q.Tag) || job.ID == q.Tag
-	}
-	return q.Name != "" && job.Name == q.Name
-}
-
 // Find finds a job that was started before. By id it may have ended; by tag or by name it
 // waits or runs. Of several, Find returns the one closest to running, and the newest of
 // those, with a hint. If several jobs with the name run, it returns an AmbiguousError. For
@@ -126,7 +119,7 @@ func (q Query) requestedID(s sched.Scheduler, found string) string {
 
 // withDetail adds the facts that only the detail has.
 func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job) api.Job {
-	if job.Log != "" && s.Kind().ListHasFiles {
+	if job.Log != "" && s.Kind().JobsAreProcesses {
 		return job
 	}
 	if err := w.host.turn.Lock(ctx); err != nil {
@@ -136,7 +129,7 @@ func (w *Watcher) withDetail(ctx context.Context, s sched.Scheduler, job api.Job
 	detail, err := s.Detail(ctx, w.host.sh, job.Ref())
 	if err != nil {
 		if !errors.Is(err, sched.ErrNoJob) {
-			w.host.log.Debug("no detail of a job", "job", job.ID, "err", err)
+			w.host.Log.Debug("no detail of a job", "job", job.ID, "err", err)
 		}
 		return job
 	}
@@ -154,7 +147,11 @@ func (q Query) choose(s sched.Scheduler, jobs []api.Job) (job api.Job, found boo
 	for _, job := range jobs {
 		// A job that has the name and is about to end is of no use.
 		ending := job.State == api.JobCompleting && q.Tag == ""
-		if q.matches(job) && !job.State.Ended() && !ending {
+		means := q.Name != "" && job.Name == q.Name
+		if q.Tag != "" {
+			means = sched.HasTag(job, q.Tag) || job.ID == q.Tag
+		}
+		if means && !job.State.Ended() && !ending {
 			matching = append(matching, job)
 		}
 	}

@@ -53,17 +53,12 @@ type Watcher struct {
 
 // NewWatcher returns the Watcher of the host that r reaches.
 func NewWatcher(r remote.Runner, o Options) *Watcher {
-	limits := cmp.Or(o.Limits, remote.DefaultLimits())
-	h := &host{
-		sh:     &remote.Shell{Runner: r, Limit: limits.Command, Private: o.Private},
-		wanted: o.Scheduler,
-		name:   cmp.Or(o.Host, "the host"),
-		limits: limits,
-		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		turn:   ctxtime.NewMutex(),
-	}
+	o.Host = cmp.Or(o.Host, "the host")
+	o.Limits = cmp.Or(o.Limits, remote.DefaultLimits())
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	h := &host{Options: o, sh: &remote.Shell{Runner: r, Limit: o.Limits.Command, Private: o.Private}, turn: ctxtime.NewMutex()}
 	return &Watcher{
-		poll: newPoll(h), logs: joblog.NewReader(h.sh, limits),
+		poll: newPoll(h), logs: joblog.NewReader(h.sh, o.Limits),
 		usages:   usages{last: make(map[string]sched.Usage)},
 		stepTurn: ctxtime.NewMutex(),
 	}
@@ -79,12 +74,7 @@ func (w *Watcher) Scheduler(ctx context.Context) (string, error) {
 }
 
 // KnownScheduler is the name of the host's scheduler, without a query; "" if it is not known.
-func (w *Watcher) KnownScheduler() string {
-	if s := w.host.known(); s != nil {
-		return s.Kind().Name
-	}
-	return w.host.wanted
-}
+func (w *Watcher) KnownScheduler() string { return w.host.knownName() }
 
 // Skew is how far the host's clock was ahead of ours at the last query; 0 if it is not known. The
 // times of jobs are by the host's clock.
@@ -135,7 +125,7 @@ func (w *Watcher) Drafts() *Drafts { return &Drafts{w.host, map[string]string{}}
 // MaxDetails is how many Detail calls one command of the user may make, at most limit.
 func (w *Watcher) MaxDetails(ctx context.Context, limit int) int {
 	if s, err := w.host.scheduler(ctx); err == nil && s.Kind().ShortList {
-		return min(limit, w.host.limits.Connections)
+		return min(limit, w.host.Limits.Connections)
 	}
 	return limit
 }
@@ -184,7 +174,7 @@ func (w *Watcher) Cancel(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	w.host.log.Info("cancelling a job", "job", id)
+	w.host.Log.Info("cancelling a job", "job", id)
 	if err := s.Cancel(ctx, w.host.sh, id); err != nil && !errors.Is(err, sched.ErrNoJob) {
 		return err
 	}
@@ -201,7 +191,7 @@ func (w *Watcher) Extend(ctx context.Context, id string, limit time.Duration) er
 		return err
 	}
 	defer unlock()
-	w.host.log.Info("extending a job", "job", id, "limit", limit)
+	w.host.Log.Info("extending a job", "job", id, "limit", limit)
 	if err := s.Extend(ctx, w.host.sh, id, limit); err != nil {
 		return extendError(id, err)
 	}
@@ -273,7 +263,7 @@ func (w *Watcher) StepOutput(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer w.host.turn.Unlock()
-	w.nextStepOutput = time.Now().Add(w.host.limits.WithJitter(w.host.limits.Query))
+	w.nextStepOutput = time.Now().Add(w.host.Limits.WithJitter(w.host.Limits.Query))
 	return s.StepOutput(ctx, w.host.sh, id)
 }
 
@@ -294,10 +284,10 @@ func (w *Watcher) Usage(ctx context.Context, ref string) (sched.Usage, error) {
 	if err != nil {
 		return sched.Usage{}, err
 	}
-	if !s.Kind().AsksUsage {
+	if !s.Kind().HasSteps {
 		return s.Usage(ctx, w.host.sh, ref, 0)
 	}
-	last, due := w.usages.get(ref, w.host.limits.WithJitter(w.host.limits.Query))
+	last, due := w.usages.get(ref, w.host.Limits.WithJitter(w.host.Limits.Query))
 	if !due {
 		if last.At.IsZero() {
 			return sched.Usage{}, sched.ErrNoUsage

@@ -1,6 +1,7 @@
 package jobwatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -42,7 +43,7 @@ func (w *Watcher) OwnsProcess(ctx context.Context, job api.Job, pid int) (bool, 
 	defer w.host.turn.Unlock()
 	pids, err := s.Processes(ctx, w.host.sh, ref)
 	if err != nil {
-		w.host.log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
+		w.host.Log.Debug("cannot list the processes of a job", "job", job.ID, "err", err)
 	}
 	if slices.Contains(pids, pid) {
 		return true, nil
@@ -103,11 +104,5 @@ const maxNodes = 10000
 
 // Nodes are the names of a job's nodes, in the scheduler's order.
 func Nodes(job api.Job) []string {
-	switch {
-	case job.Nodes != "":
-		return sched.ExpandNodes(job.Nodes, maxNodes)
-	case job.Node != "":
-		return []string{job.Node}
-	}
-	return nil
+	return sched.ExpandNodes(cmp.Or(job.Nodes, job.Node), maxNodes)
 }

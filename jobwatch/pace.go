@@ -24,7 +24,7 @@ func (p *poll) nextQuery() (at time.Time, ok bool) {
 	case !p.early.IsZero(): // a query before that would find the job as it was submitted
 		return p.early, true
 	case p.soon:
-		return p.lastQuery.Add(p.host.limits.QueryMin), true
+		return p.lastQuery.Add(p.host.Limits.QueryMin), true
 	}
 	return p.due, true
 }
@@ -35,7 +35,7 @@ func (p *poll) isEarlyLocked() bool { return !p.early.IsZero() && !time.Now().Be
 // answersSoonLocked reports whether the scheduler may be queried within a moment: its answer has
 // the node too, and is worth waiting for.
 func (p *poll) answersSoonLocked() bool {
-	return time.Until(cmp.Or(p.early, p.lastQuery.Add(p.host.limits.QueryMin))) < time.Second/2
+	return time.Until(cmp.Or(p.early, p.lastQuery.Add(p.host.Limits.QueryMin))) < time.Second/2
 }
 
 func (p *poll) anyActiveLocked() bool {
@@ -52,7 +52,7 @@ func (p *poll) anyActiveLocked() bool {
 func (p *poll) fresh(jobs scope) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.stale && (jobs == allJobs || !p.soon) && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.limits.QueryMin
+	return !p.stale && (jobs == allJobs || !p.soon) && !p.isEarlyLocked() && !p.jobsAt.IsZero() && time.Since(p.jobsAt) < p.host.Limits.QueryMin
 }
 
 // waitQueryMin keeps two queries Limits.QueryMin apart, but for the one after a submission. A
@@ -63,7 +63,7 @@ func (p *poll) waitQueryMin(ctx context.Context, jobs scope) error {
 	if jobs == allJobs {
 		last = p.lastList
 	}
-	at := last.Add(p.host.limits.QueryMin)
+	at := last.Add(p.host.Limits.QueryMin)
 	if !p.early.IsZero() && p.early.Before(at) {
 		at = p.early
 	}
@@ -76,7 +76,7 @@ func (p *poll) waitQueryMin(ctx context.Context, jobs scope) error {
 func (p *poll) awaitTurn(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		wait := time.Until(p.lastQuery.Add(p.host.limits.QueryMin))
+		wait := time.Until(p.lastQuery.Add(p.host.Limits.QueryMin))
 		p.mu.Unlock()
 		if err := ctxtime.Sleep(ctx, wait); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (p *poll) awaitTurn(ctx context.Context) error {
 			return err
 		}
 		p.mu.Lock()
-		due := time.Since(p.lastQuery) >= p.host.limits.QueryMin
+		due := time.Since(p.lastQuery) >= p.host.Limits.QueryMin
 		if due {
 			p.lastQuery = time.Now()
 		}
@@ -136,29 +136,29 @@ func (p *poll) scheduleNext() {
 
 // scheduleNextLocked sets when the next periodic query is due.
 func (p *poll) scheduleNextLocked() {
-	p.due = time.Now().Add(p.host.limits.WithJitter(p.queryIntervalLocked()))
+	p.due = time.Now().Add(p.host.Limits.WithJitter(p.queryIntervalLocked()))
 }
 
 // queryIntervalLocked is long only if every watched job has waited for long and none is
 // expected to start soon.
 func (p *poll) queryIntervalLocked() time.Duration {
 	if p.outage.times > 0 {
-		return min(p.host.limits.Query<<min(p.outage.times-1, 8), max(p.host.limits.Query, p.host.limits.QuerySlow))
+		return min(p.host.Limits.Query<<min(p.outage.times-1, 8), max(p.host.Limits.Query, p.host.Limits.QuerySlow))
 	}
 	for x := range p.watches {
 		if !x.passive && x.isActiveLocked() && (!x.missed.IsZero() || !p.waitsLong(x.job)) {
-			return p.host.limits.Query
+			return p.host.Limits.Query
 		}
 	}
-	return p.host.limits.QuerySlow
+	return p.host.Limits.QuerySlow
 }
 
 func (p *poll) waitsLong(job api.Job) bool {
-	if !job.State.Waiting() || job.Submitted.IsZero() || time.Since(job.Submitted) < p.host.limits.SlowAfter {
+	if !job.State.Waiting() || job.Submitted.IsZero() || time.Since(job.Submitted) < p.host.Limits.SlowAfter {
 		return false
 	}
 	toStart := time.Until(job.ExpectedStart)
-	return job.ExpectedStart.IsZero() || toStart < -p.host.limits.QuerySlow || toStart > p.host.limits.QuerySlow
+	return job.ExpectedStart.IsZero() || toStart < -p.host.Limits.QuerySlow || toStart > p.host.Limits.QuerySlow
 }
 
 // outage is a time in which the scheduler does not answer.
@@ -172,7 +172,7 @@ func (p *poll) recordAnswer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.outage.times > 0 {
-		p.host.log.Info("the scheduler responds again", "silentSince", p.outage.since)
+		p.host.Log.Info("the scheduler responds again", "silentSince", p.outage.since)
 	}
 	p.outage = outage{}
 }
@@ -184,7 +184,7 @@ func (p *poll) recordFailure(err error) {
 	defer p.mu.Unlock()
 	p.early, p.soon = time.Time{}, false
 	if !errors.Is(err, remote.ErrNoAnswer) {
-		p.due = time.Now().Add(p.host.limits.WithJitter(p.host.limits.Query))
+		p.due = time.Now().Add(p.host.Limits.WithJitter(p.host.Limits.Query))
 		return
 	}
 	p.lastQuery = time.Now() // also if the scheduler is not even identified
@@ -192,10 +192,7 @@ func (p *poll) recordFailure(err error) {
 		p.outage.since = time.Now()
 	}
 	p.outage.times++
-	name := "the scheduler"
-	if s := p.host.known(); s != nil {
-		name = s.Kind().Name
-	}
+	name := cmp.Or(p.host.knownName(), "the scheduler")
 	for x := range p.watches {
 		if x.isActiveLocked() && (!x.known || p.outage.times > 1) { // one that knows its job ignores the first failure
 			job := x.job // with what is known of it

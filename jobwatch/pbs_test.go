@@ -54,12 +54,12 @@ echo "a notice" >&2; echo 7.vm`)
 
 // TestWatchHeldHint: the watch of a held job names the command that releases it.
 func TestWatchHeldHint(t *testing.T) {
-	x := &Watch{id: "7.srv", poll: &poll{host: &host{name: "aspire"}}, c: make(chan Report, 1)}
+	x := &Watch{id: "7.srv", poll: &poll{host: &host{Options: Options{Host: "aspire"}}}, c: make(chan Report, 1)}
 	x.update(newScheduler(pbsName), api.Job{ID: "7.srv", State: api.JobHeld, Hint: "held by you: release it with qrls"})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh aspire qrls 7.srv`" {
 		t.Errorf("%q", job.Hint)
 	}
-	x = &Watch{id: "104", poll: &poll{host: &host{name: "narval"}}, c: make(chan Report, 1)}
+	x = &Watch{id: "104", poll: &poll{host: &host{Options: Options{Host: "narval"}}}, c: make(chan Report, 1)}
 	x.update(newScheduler(slurmName), api.Job{ID: "104", State: api.JobHeld, Hint: "held by you: release it with scontrol release"})
 	if job := <-x.C(); job.Hint != "held by you: release it with `tunctl ssh narval scontrol release 104`" {
 		t.Errorf("%q", job.Hint)

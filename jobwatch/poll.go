@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/jobwatch/sched"
@@ -52,7 +53,7 @@ func (p *poll) Serve(ctx context.Context) error {
 			return err
 		}
 		if err := p.query(ctx, watchedOnly); err != nil && ctx.Err() == nil {
-			p.host.log.Debug("scheduler query failed", "err", err)
+			p.host.Log.Debug("scheduler query failed", "err", err)
 		}
 	}
 }
@@ -60,19 +61,9 @@ func (p *poll) Serve(ctx context.Context) error {
 // pause waits until the next query is due.
 func (p *poll) pause(ctx context.Context) error {
 	for {
-		var timer <-chan time.Time
-		if at, ok := p.nextQuery(); ok {
-			wait := time.Until(at)
-			if wait <= 0 {
-				return ctx.Err()
-			}
-			timer = time.After(wait)
-		}
-		select {
-		case <-ctx.Done():
+		at, ok := p.nextQuery()
+		if ok && time.Until(at) <= 0 || !ctxtime.SleepUntil(ctx, at, p.wake) {
 			return ctx.Err()
-		case <-p.wake:
-		case <-timer:
 		}
 	}
 }
@@ -139,7 +130,7 @@ func (p *poll) query(ctx context.Context, jobs scope) error {
 		return err
 	}
 	watches := p.activeWatches()
-	if !s.Kind().ShortList || len(watches) > s.PerRound(p.host.limits.Connections) {
+	if !s.Kind().ShortList || len(watches) > s.PerRound(p.host.Limits.Connections) {
 		jobs = allJobs
 	}
 	early := p.beginQuery(jobs)
@@ -228,21 +219,21 @@ func (p *poll) updateWatches(ctx context.Context, s sched.Scheduler, jobs []api.
 	few := s.Kind().ShortList
 	turns := detailsPerRound
 	if few {
-		turns = p.host.limits.Connections - 1
+		turns = p.host.Limits.Connections - 1
 	}
 	var queue []listing
 	due := 0
 	for _, x := range p.activeWatches() {
 		l := listing{watch: x}
 		l.row, l.listed = sched.Pick(s, jobs, x.id)
-		if !s.Kind().ListHasFiles {
+		if !s.Kind().JobsAreProcesses {
 			l.row.Log = "" // the list's guess is not certain enough to read
 		}
 		if l.job = x.withKnownNode(l.row); few {
 			l.job = x.withKnownFacts(l.row)
 		}
 		wanted := !l.listed || x.wantsDetail(s, l.row)
-		again := !l.listed && time.Since(x.detail.at) >= p.host.limits.LookApart()
+		again := !l.listed && time.Since(x.detail.at) >= p.host.Limits.LookApart()
 		if l.due = wanted && (!x.detail.failed || again); l.due {
 			due++
 		} else if l.listed {
@@ -281,19 +272,19 @@ func (p *poll) updateFromDetail(ctx context.Context, s sched.Scheduler, l listin
 		x.setDetail(l.row)
 		x.update(s, detail)
 	case l.listed:
-		p.host.log.Debug("no detail of a job", "job", id, "err", err)
+		p.host.Log.Debug("no detail of a job", "job", id, "err", err)
 		x.update(s, l.job)
 	case errors.Is(err, sched.ErrNoJob):
 		p.updateMissing(s, x)
 	default:
-		p.host.log.Debug("no record of a job that left the queue", "job", id, "err", err)
+		p.host.Log.Debug("no record of a job that left the queue", "job", id, "err", err)
 	}
 }
 
 // updateMissing marks the watch's job as gone, once that is certain.
 func (p *poll) updateMissing(s sched.Scheduler, x *Watch) {
 	if !x.confirmMissing(s) {
-		p.host.log.Debug("the scheduler does not know a job", "job", x.id)
+		p.host.Log.Debug("the scheduler does not know a job", "job", x.id)
 		return
 	}
 	x.update(s, x.gone(s))
@@ -311,7 +302,7 @@ func (p *poll) lastJobs() (jobs []api.Job, asked time.Time) {
 // has changed since. It waits for a running query, so that the watches have its answer.
 func (p *poll) Refresh(ctx context.Context) error {
 	p.mu.Lock()
-	fresh := !p.soon && time.Since(p.lastQuery) < p.host.limits.QueryMin
+	fresh := !p.soon && time.Since(p.lastQuery) < p.host.Limits.QueryMin
 	p.mu.Unlock()
 	if !fresh {
 		return p.query(ctx, watchedOnly)
@@ -376,7 +367,7 @@ func (p *poll) recordSubmitted(job api.Job, awaited bool) {
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.submitted, func(_ string, s submittedJob) bool { return time.Since(s.at) > Grace })
 	p.submitted[job.Ref()] = submittedJob{job, time.Now()}
-	if awaited && p.host.limits.QueryAfterSubmit > 0 {
-		p.early = time.Now().Add(p.host.limits.WithJitter(p.host.limits.QueryAfterSubmit))
+	if awaited && p.host.Limits.QueryAfterSubmit > 0 {
+		p.early = time.Now().Add(p.host.Limits.WithJitter(p.host.Limits.QueryAfterSubmit))
 	}
 }

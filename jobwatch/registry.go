@@ -3,7 +3,6 @@ package jobwatch
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,35 +140,26 @@ func unsupportedError(host, name string) error {
 // processError refuses to start a job on a host where no scheduler was found, unless the user has
 // said that the host has none: a login node is no place for jobs.
 func (h *host) processError(k *sched.Kind) error {
-	if !k.JobsAreProcesses || h.wanted != "" {
+	if !k.JobsAreProcesses || h.Scheduler != "" {
 		return nil
 	}
-	return api.Errorf(api.CodeNoScheduler, "no scheduler was found on %s: none of %s is on the PATH of your login shell there. Nothing was started", h.name, programs()).
-		WithHint("if it is your own machine, set scheduler = \"none\" in [host.%[1]s]: jobs are then processes on it. If %[1]s is a login node, put the scheduler's commands on the PATH of your login shell there", h.name)
+	return api.Errorf(api.CodeNoScheduler, "no scheduler was found on %s: none of %s is on the PATH of your login shell there. Nothing was started", h.Host, programs()).
+		WithHint("if it is your own machine, set scheduler = \"none\" in [host.%[1]s]: jobs are then processes on it. If %[1]s is a login node, put the scheduler's commands on the PATH of your login shell there", h.Host)
 }
 
 // programs are the submit commands that are looked for.
 func programs() string {
-	var names []string
-	for _, k := range schedulerKinds {
-		if k.Program != "" && !slices.Contains(names, k.Program) {
-			names = append(names, k.Program)
-		}
-	}
-	for _, k := range unsupportedKinds[:3] {
-		names = append(names, k.program)
-	}
-	return strings.Join(names, ", ")
+	names := lists.Map(schedulerKinds, func(k *sched.Kind) string { return k.Program })
+	names = append(names, lists.Map(unsupportedKinds[:3], func(k unsupportedKind) string { return k.program })...)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 // host is what is known of a host's scheduler, and who may run a command there.
 type host struct {
-	sh     *remote.Shell
-	wanted string // the scheduler's name, if the config has it
-	name   string // in messages
-	limits remote.Limits
-	log    *slog.Logger
-	turn   ctxtime.Mutex // taken while a command runs
+	Options
+	sh   *remote.Shell
+	turn ctxtime.Mutex // taken while a command runs
 
 	account account // owned by who has the turn
 
@@ -182,6 +172,14 @@ func (h *host) known() sched.Scheduler {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sched
+}
+
+// knownName is the name of the host's scheduler, without a query; "" if it is not known.
+func (h *host) knownName() string {
+	if s := h.known(); s != nil {
+		return s.Kind().Name
+	}
+	return h.Scheduler
 }
 
 // acquire returns the scheduler once no other command runs on the host. None does until
@@ -207,7 +205,7 @@ func (h *host) scheduler(ctx context.Context) (sched.Scheduler, error) {
 	if known := h.known(); known != nil {
 		return known, nil
 	}
-	name := h.wanted
+	name := h.Scheduler
 	if name == "" {
 		a, err := h.whoami(ctx)
 		if err != nil {
@@ -217,7 +215,7 @@ func (h *host) scheduler(ctx context.Context) (sched.Scheduler, error) {
 			return nil, fmt.Errorf("%w: the commands of several are installed (%s), and none responds", remote.ErrNoAnswer, a.installed)
 		}
 	}
-	if err := unsupportedError(h.name, name); err != nil {
+	if err := unsupportedError(h.Host, name); err != nil {
 		return nil, err
 	}
 	k := kindNamed(name)
@@ -249,7 +247,7 @@ func (h *host) whoami(ctx context.Context) (account, error) {
 		return account{}, fmt.Errorf("cannot read the user name on the host: unexpected output %q", said)
 	}
 	a := account{scheduler: lines[0], login: lines[1], node: lines[2], installed: lines[3]}
-	h.log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
+	h.Log.Debug("identified the host", "scheduler", a.scheduler, "user", a.login, "node", a.node)
 	if a.scheduler == "" {
 		return a, nil // query it again next time
 	}

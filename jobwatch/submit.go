@@ -53,12 +53,12 @@ func (w *Watcher) Submit(ctx context.Context, s Submission) (api.Job, error) {
 	if err := w.host.processError(scheduler.Kind()); err != nil {
 		return api.Job{}, err
 	}
-	w.host.log.Info("submitting a job", "tag", s.Tag, "scheduler", scheduler.Kind().Name)
+	w.host.Log.Info("submitting a job", "tag", s.Tag, "scheduler", scheduler.Kind().Name)
 	job, err := w.host.submit(ctx, scheduler, s)
 	if err != nil {
 		return api.Job{}, err
 	}
-	w.host.log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
+	w.host.Log.Info("submitted a job", "tag", s.Tag, "job", job.ID)
 	w.recordSubmitted(job, s.Awaited)
 	w.changed()
 	return job, nil
@@ -131,11 +131,12 @@ func submitScriptError(res remote.Result) error {
 	if at := bytes.LastIndexByte(text, '\n'); at > 0 && strings.HasSuffix(words, ":") {
 		words += " " + sched.LastErrorLine(remote.Result{Stderr: text[:at]})
 	}
-	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", sched.HintOf(words, noRoom))
+	full, _ := sched.BestMatch(noRoom, words)
+	return api.Errorf(api.CodeSubmit, "cannot submit the job: %s", words).WithHint("%s", full.Words)
 }
 
 // noRoom are the messages of a full disk.
-var noRoom = sched.RefusalHints([][2]string{{sched.DiskFull, sched.DiskFullHint}})
+var noRoom = sched.Messages([][3]string{{sched.DiskFull, sched.DiskFullHint}})
 
 func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 	parts := sections(string(res.Stdout), mark)
@@ -152,7 +153,7 @@ func readAnswer(res remote.Result, mark string) (remote.Result, string, error) {
 func (h *host) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag string, res remote.Result, why error) (api.Job, error) {
 	for i := range maxLooks {
 		if i > 0 {
-			if err := ctxtime.Sleep(ctx, h.limits.QueryMin); err != nil {
+			if err := ctxtime.Sleep(ctx, h.Limits.QueryMin); err != nil {
 				return api.Job{}, err
 			}
 		}
@@ -166,7 +167,7 @@ func (h *host) findSubmitted(ctx context.Context, scheduler sched.Scheduler, tag
 		if errors.Is(err, sched.ErrNoJob) && !errors.Is(why, sched.ErrDoubt) {
 			return api.Job{}, why
 		}
-		h.log.Debug("looked for a submitted job", "tag", tag, "err", err)
+		h.Log.Debug("looked for a submitted job", "tag", tag, "err", err)
 	}
 	doubt := &DoubtError{Tag: tag, Words: sched.LastErrorLine(res)}
 	return api.Job{}, api.Errorf(api.CodeNeedsPerson, "%w", doubt).
@@ -181,18 +182,18 @@ func (h *host) describeSubmitted(ctx context.Context, scheduler sched.Scheduler,
 	job, err := scheduler.Detail(ctx, h.sh, ref)
 	if errors.Is(err, sched.ErrNoJob) || err == nil && job.Script != "" && !sched.HasTag(job, s.Tag) {
 		ours, e := scheduler.FindTagged(ctx, h.sh, s.Tag)
-		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, h.limits.QueryMin) == nil {
+		if errors.Is(e, remote.ErrNoAnswer) && ctxtime.Sleep(ctx, h.Limits.QueryMin) == nil {
 			ours, e = scheduler.FindTagged(ctx, h.sh, s.Tag)
 		}
 		if e == nil && sched.WholeRef(scheduler, ours) != ref {
-			h.log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
+			h.Log.Warn("the submit command printed another id", "tag", s.Tag, "printed", ref, "job", ours.ID)
 			ref = sched.WholeRef(scheduler, ours)
 			job, err = scheduler.Detail(ctx, h.sh, ref)
 		}
 	}
 	id, cluster := sched.SplitRef(ref)
 	if err != nil {
-		h.log.Debug("no detail of a new job yet", "job", ref, "err", err)
+		h.Log.Debug("no detail of a new job yet", "job", ref, "err", err)
 		job = api.Job{State: api.JobQueued, Submitted: time.Now().UTC()}
 	}
 	job = scheduler.AsRequested(job, id)
@@ -219,7 +220,7 @@ func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, err
 	}
 	start, err := scheduler.TestStart(ctx, w.host.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
 	if start.Submitted != "" {
-		w.host.log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
+		w.host.Log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
 		w.changed()
 	}
 	return start, err

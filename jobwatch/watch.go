@@ -90,7 +90,7 @@ func (x *Watch) SeenRunning(node string) {
 
 // JustSubmitted reports whether we submitted the job within Limits.LogFirstFor.
 func (x *Watch) JustSubmitted() bool {
-	return !x.submitted.IsZero() && time.Since(x.submitted) < x.poll.host.limits.LogFirstFor
+	return !x.submitted.IsZero() && time.Since(x.submitted) < x.poll.host.Limits.LogFirstFor
 }
 
 // isActiveLocked reports whether the job has not ended, and the watch was not closed.
@@ -127,7 +127,7 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	asked := x.poll.lastQuery
 	id, _ := sched.SplitRef(x.id)
 	job = s.AsRequested(job, id)
-	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.poll.host.name, job.ID))
+	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.poll.host.Host, job.ID))
 	x.missed, x.known = time.Time{}, true
 	if x.isOutdatedLocked(job) {
 		job = x.job
@@ -192,7 +192,7 @@ func (x *Watch) confirmMissing(s sched.Scheduler) bool {
 		x.publishLocked(job)
 		return age >= unseenFor && again
 	}
-	return time.Since(x.missed) >= x.poll.host.limits.LookApart() && (x.known || x.ran || age >= Grace)
+	return time.Since(x.missed) >= x.poll.host.Limits.LookApart() && (x.known || x.ran || age >= Grace)
 }
 
 // isMissed reports whether the scheduler did not know the job when it was last asked for its detail.
@@ -285,7 +285,7 @@ func (x *Watch) LogFound(file string) {
 	started := !x.poll.answersSoonLocked() && x.startedByLocked(file)
 	x.poll.mu.Unlock()
 	if started {
-		x.poll.host.log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
+		x.poll.host.Log.Info("the log of a new job exists, so it runs", "job", x.id, "path", file)
 		x.poll.QuerySoon() // the node is still unknown
 	}
 }

@@ -38,29 +38,34 @@ type controller struct {
 	outbox   chan request // for the notifier, in order
 	acts     chan choice  // entries chosen elsewhere than in the menu
 	running  sync.WaitGroup
-	busy     sync.Map // ids of entries whose action runs
-	details  sync.Map // what failed last, as a detailsPage, by the entry's id
 
 	// Owned by the goroutine in Serve.
 	view       view
 	tracker    *tracker
 	shown      menu
+	busy       map[choice]bool        // entries whose action runs
+	details    map[string]detailsPage // what failed last, by the entry
 	requested  map[string]time.Time   // sessions started from the menu, and when
-	done       chan choice            // ids of entries whose action ended
-	prompts    map[string]*openPrompt // by id
-	queue      []*openPrompt          // those that wait for their dialog's answer, in order
-	dialog     *openPrompt            // the one whose dialog is open
-	dialogDone chan bool              // its dialog ended, and whether it needs no other
-	pages      string                 // the directory of the pages that were shown, if any
+	done       chan result
+	prompts    []*openPrompt // in order
+	dialog     *openPrompt   // the one whose dialog is open
+	dialogDone chan bool     // its dialog ended, and whether it needs no other
+	pages      string        // the directory of the pages that were shown, if any
+}
+
+// result is how the action of an entry ended.
+type result struct {
+	id  choice
+	err error
 }
 
 func newController(o Options, d display, quit func()) *controller {
 	return &controller{
-		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan choice, 16), done: make(chan choice, 16),
+		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan choice, 16), done: make(chan result, 16),
 		view:    view{CanAutostart: o.Autostart != nil},
-		tracker: newTracker(), requested: map[string]time.Time{},
-		outbox:  make(chan request, outboxSize),
-		prompts: map[string]*openPrompt{}, dialogDone: make(chan bool, 1),
+		tracker: newTracker(), requested: map[string]time.Time{}, busy: map[choice]bool{}, details: map[string]detailsPage{},
+		outbox:     make(chan request, outboxSize),
+		dialogDone: make(chan bool, 1),
 	}
 }
 
@@ -86,8 +91,12 @@ func (c *controller) Serve(ctx context.Context) {
 			c.act(ctx, id)
 		case done := <-c.dialogDone:
 			c.dialogEnded(done)
-		case id := <-c.done:
-			if id.verb == verbAutostart {
+		case r := <-c.done:
+			delete(c.busy, r.id)
+			if r.err != nil {
+				c.reportFailure(r.id, r.err)
+			}
+			if r.id.verb == verbAutostart {
 				c.readAutostart(ctx)
 			}
 		case <-tick:

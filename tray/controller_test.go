@@ -333,15 +333,15 @@ func TestController(t *testing.T) {
 				t.Errorf("%q did %q, want %q", id, got, calls)
 			}
 		}
-		s.click(verbAutostart)
+		s.click(verbAutostart.name)
 		if !strings.Contains(s.shown(), "✓ Launch at startup") {
 			t.Errorf("start at login is not ticked:\n%s", s.shown())
 		}
-		s.click(verbAutostart)
+		s.click(verbAutostart.name)
 		if strings.Contains(s.shown(), "✓") {
 			t.Errorf("start at login is still ticked:\n%s", s.shown())
 		}
-		s.click(verbQuit)
+		s.click(verbQuit.name)
 		if !s.quit {
 			t.Error("Quit did not quit")
 		}
@@ -412,11 +412,20 @@ func (s *stage) status(v view) {
 	synctest.Wait()
 }
 
+// verbs are all that do something.
+var verbs = []verb{
+	verbOpen, verbCopy, verbLog, verbUp, verbReconnect, verbUpWith, verbDown, verbCancel, verbAnswer, verbExtend, verbKeep, verbAskEnd,
+	verbEnd, verbTrouble, verbDetails, verbLogin, verbAsk, verbLogout, verbStartAgent, verbSetup, verbDashboard, verbAutostart, verbSettings, verbHelp, verbQuit,
+}
+
 // click clicks the entry that is written TOP-VERB:NAME/PART.
 func (s *stage) click(id string) {
 	id, top := strings.CutPrefix(id, "top-")
-	c := choice{top: top}
-	c.verb, c.name, _ = strings.Cut(id, ":")
+	does, name, _ := strings.Cut(id, ":")
+	c := choice{top: top, verb: verb{name: does}, name: name}
+	if i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == does }); i >= 0 {
+		c.verb = verbs[i]
+	}
 	if c.verb == verbOpen || c.verb == verbUpWith {
 		c.name, c.part, _ = strings.Cut(c.name, "/")
 	}
@@ -526,7 +535,7 @@ func TestButton(t *testing.T) {
 	}))
 	t.Run("offers the setup without a config", play(func(t *testing.T, s *stage) {
 		s.status(statuses["no-session"])
-		s.click(verbSettings)
+		s.click(verbSettings.name)
 		n := s.told(t)
 		if len(n.Actions) != 1 || n.Actions[0].Label != "Set up…" {
 			t.Fatalf("told %+v", n)

@@ -5,8 +5,6 @@ package tray
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +36,7 @@ func acquireInstance(ctx context.Context, home string) (*instance, error) {
 	name := busName
 	if home != "" {
 		sum := sha256.Sum256([]byte(home))
-		name += ".h" + hex.EncodeToString(sum[:8])
+		name += fmt.Sprintf(".h%x", sum[:8])
 	}
 	got, err := conn.RequestName(name, dbus.NameFlagDoNotQueue)
 	if err != nil {
@@ -56,8 +54,6 @@ func (i *instance) release() { _ = i.conn.Close() }
 
 // desktopGone is closed when the desktop session ends.
 func (i *instance) desktopGone() <-chan struct{} { return i.conn.Context().Done() }
-
-var errDesktopGone = errors.New("the desktop session ended")
 
 // awaitPanel returns once a panel takes tray icons. If none does yet, tell gets one
 // message.

@@ -5,8 +5,6 @@ package tray
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +19,7 @@ type instance struct{ lock *flock.Flock }
 // acquireInstance returns nil if another tray of that home runs.
 func acquireInstance(_ context.Context, home string) (*instance, error) {
 	sum := sha256.Sum256([]byte(home))
-	lock := flock.New(filepath.Join(os.TempDir(), "tunctl-tray-"+hex.EncodeToString(sum[:8])))
+	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("tunctl-tray-%x", sum[:8])))
 	if alone, err := lock.TryLock(); err != nil || !alone {
 		_ = lock.Close()
 		if err != nil {
@@ -36,7 +34,5 @@ func (i *instance) release() { _ = i.lock.Close() }
 
 // desktopGone is never closed.
 func (*instance) desktopGone() <-chan struct{} { return nil }
-
-var errDesktopGone = errors.New("the desktop session ended")
 
 func (*instance) awaitPanel(context.Context, func(string)) error { return nil }

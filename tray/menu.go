@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/show"
 	"tunctl/internal/words"
 )
@@ -44,14 +45,14 @@ type menuItem struct {
 // choice says what an entry of the menu, or a button of a notification, does or is about.
 type choice struct {
 	top  bool // at the top of the menu: what it does is found further down as well
-	verb string
+	verb verb
 	name string // the session or host
 	part string // a page or a job of the session, or choices for its next job
 }
 
 // String is for the log.
 func (c choice) String() string {
-	text := strings.TrimRight(c.verb+":"+c.name+"/"+c.part, ":/")
+	text := strings.TrimRight(c.verb.name+":"+c.name+"/"+c.part, ":/")
 	if c.top {
 		return "top-" + text
 	}
@@ -62,8 +63,7 @@ func (c choice) String() string {
 func menuFor(v view) menu {
 	items := firstItems(v)
 	if v.Reached {
-		items = append(items, section("sessions", sessionItems(v))...)
-		items = append(items, section("hosts", hostItems(v))...)
+		items = slices.Concat(items, section("sessions", sessionItems(v)), section("hosts", hostItems(v)))
 	}
 	items = append(items, separator("end"), entry(verbDashboard, "", "Dashboard", true))
 	if v.CanAutostart {
@@ -79,17 +79,23 @@ func menuFor(v view) menu {
 	return menu{Icon: iconFor(v), Tooltip: "tunctl · " + statusLine(v), Items: items}
 }
 
-func entry(verb, name, title string, enabled bool) menuItem {
-	return menuItem{ID: choice{verb: verb, name: name}, Title: title, Enabled: enabled}
+func entry(v verb, name, title string, enabled bool) menuItem {
+	return menuItem{ID: choice{verb: v, name: name}, Title: title, Enabled: enabled}
+}
+
+// with is a submenu of entries.
+func (m menuItem) with(children ...menuItem) menuItem {
+	m.Children = children
+	return m
 }
 
 // atTop is an entry at the top of the menu.
-func atTop(verb, name, title string) menuItem {
-	return menuItem{ID: choice{top: true, verb: verb, name: name}, Title: title, Enabled: true}
+func atTop(v verb, name, title string) menuItem {
+	return menuItem{ID: choice{top: true, verb: v, name: name}, Title: title, Enabled: true}
 }
 
 func separator(name string) menuItem {
-	return menuItem{ID: choice{verb: "separator", name: name}, Separator: true}
+	return menuItem{ID: choice{verb: verb{name: "separator"}, name: name}, Separator: true}
 }
 
 // section puts a line above items, if there are any.
@@ -105,11 +111,7 @@ func firstItems(v view) []menuItem {
 	if !v.Reached {
 		return []menuItem{entry(verbStartAgent, "", "Start tunctl", true)}
 	}
-	items := answerItems(v)
-	items = append(items, loginItems(v)...)
-	items = append(items, openItems(v)...)
-	items = append(items, resumeItems(v)...)
-	items = append(items, troubleItems(v)...)
+	items := slices.Concat(answerItems(v), loginItems(v), openItems(v), resumeItems(v), troubleItems(v))
 	if len(items) == 0 {
 		items = append(items, startItem(v))
 	}
@@ -141,18 +143,14 @@ func loginItems(v view) []menuItem {
 
 // openItems are the page that is ready, or a choice of several.
 func openItems(v view) []menuItem {
-	ready := readyPages(v.Status)
+	ready := lists.Map(readyPages(v.Status), func(s api.Session) menuItem { return atTop(verbOpen, s.Name, brief(s.Name)) })
 	switch len(ready) {
 	case 0:
 		return nil
 	case 1:
-		return []menuItem{entry(verbOpen, "", "Open "+brief(ready[0].Name), true)}
+		return []menuItem{entry(verbOpen, "", "Open "+ready[0].Title, true)}
 	}
-	several := entry("choice", "", "Open…", true)
-	for _, s := range ready {
-		several.Children = append(several.Children, atTop(verbOpen, s.Name, brief(s.Name)))
-	}
-	return []menuItem{several}
+	return []menuItem{entry(verb{name: "choice"}, "", "Open…", true).with(ready...)}
 }
 
 // resumeItems connect everything again after crashes of the agent: an up of one session
@@ -174,20 +172,19 @@ func troubleItems(v view) []menuItem {
 	if isPaused(v) {
 		return nil
 	}
-	failed := entry(verbTrouble, "", api.MenuTrouble, true)
+	var failed []menuItem
 	for _, s := range v.Status.Sessions {
 		if s.State == api.SessionFailed {
-			failed.Children = append(failed.Children, atTop(verbTrouble, s.Name, brief(s.Name)))
+			failed = append(failed, atTop(verbTrouble, s.Name, brief(s.Name)))
 		}
 	}
-	switch len(failed.Children) {
+	switch len(failed) {
 	case 0:
 		return nil
 	case 1:
-		failed.Children[0].Title = "See why " + failed.Children[0].Title + " failed…"
-		return failed.Children
+		return []menuItem{atTop(verbTrouble, failed[0].ID.name, "See why "+failed[0].Title+" failed…")}
 	}
-	return []menuItem{failed}
+	return []menuItem{entry(verbTrouble, "", api.MenuTrouble, true).with(failed...)}
 }
 
 // startItem is the first entry if nothing is ready, waits for a login or failed.
@@ -209,21 +206,19 @@ func startItem(v view) menuItem {
 	case len(working) > 0:
 		return entry(verbOpen, "", "Nothing is ready yet", false)
 	case len(idle) == 0:
-		return entry("status", "", "Everything is connected", false)
+		return entry(verb{name: "status"}, "", "Everything is connected", false)
 	case len(idle) == 1:
-		verb, title := startVerb(idle[0], v.Now, "Start ", "Reconnect to ")
-		return atTop(verb, idle[0].Name, title+brief(idle[0].Name))
+		do, title := startVerb(idle[0], v.Now, "Start ", "Reconnect to ")
+		return atTop(do, idle[0].Name, title+brief(idle[0].Name))
 	}
-	several := entry("choice", "", api.MenuStart+"…", true)
-	for _, s := range idle {
-		verb, title := startVerb(s, v.Now, "", "Reconnect to ")
-		several.Children = append(several.Children, atTop(verb, s.Name, title+brief(s.Name)))
-	}
-	return several
+	return entry(verb{name: "choice"}, "", api.MenuStart+"…", true).with(lists.Map(idle, func(s api.Session) menuItem {
+		do, title := startVerb(s, v.Now, "", "Reconnect to ")
+		return atTop(do, s.Name, title+brief(s.Name))
+	})...)
 }
 
 // startVerb says whether a start submits a job or reconnects to a running one.
-func startVerb(s api.Session, now time.Time, start, reconnect string) (verb, title string) {
+func startVerb(s api.Session, now time.Time, start, reconnect string) (do verb, title string) {
 	if s.State == api.SessionDown && s.MayHaveLiveJob(now) {
 		return verbReconnect, reconnect
 	}
@@ -262,7 +257,7 @@ func folded(items []menuItem, rest menuItem, matters func(menuItem) bool) []menu
 // sessionItems are the sessions, each with what can be done about it. Of many, those that do
 // nothing now are in a submenu.
 func sessionItems(v view) []menuItem {
-	return folded(allSessionItems(v), entry("other-sessions", "", "Other sessions", true), func(item menuItem) bool {
+	return folded(allSessionItems(v), entry(verb{name: "other-sessions"}, "", "Other sessions", true), func(item menuItem) bool {
 		s, _ := v.Status.Session(item.ID.name)
 		return mayBeCharged(s, v.Now) || s.State != api.SessionDown && s.State != api.SessionEnded
 	})
@@ -274,40 +269,36 @@ func allSessionItems(v view) []menuItem {
 		up := s.IsUp()
 		var children []menuItem
 		for i, line := range show.OtherJobs(s, v.Now) {
-			children = append(children, menuItem{ID: choice{verb: "job", name: s.Name, part: fmt.Sprint(i)}, Title: words.Capital(show.Shorten(show.WithoutCommands(line), 90))})
+			children = append(children, menuItem{ID: choice{verb: verb{name: "job"}, name: s.Name, part: fmt.Sprint(i)}, Title: words.Capital(show.Shorten(show.WithoutCommands(line), 90))})
 		}
-		if s.App != api.AppShell {
-			children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
-		}
+		children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
 		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
 			runs := s.State == api.SessionReady || s.State == api.SessionStarting
 			children = append(children, menuItem{ID: choice{verb: verbOpen, name: s.Name, part: e.Name}, Title: "Open " + e.Title(), Enabled: runs})
 		}
-		if s.App != api.AppShell {
-			children = append(children, entry(verbCopy, s.Name, "Copy address", openable(s)))
-		}
-		verb, title := startVerb(s, v.Now, api.MenuStart, api.MenuReconnect)
+		start, title := startVerb(s, v.Now, api.MenuStart, api.MenuReconnect)
 		children = append(children,
+			entry(verbCopy, s.Name, "Copy address", openable(s)),
 			entry(verbLog, s.Name, api.MenuLog, s.Job != nil),
-			entry(verb, s.Name, title, !up || s.State == api.SessionNeedsLogin),
+			entry(start, s.Name, title, !up || s.State == api.SessionNeedsLogin),
 		)
 		children = append(children, startWithItems(s, !up && !s.MayHaveLiveJob(v.Now))...)
 		children = append(children,
-			entry(verbExtend, s.Name, verbs[verbExtend].button, s.Job != nil && s.Job.State == api.JobRunning && !s.Job.End.IsZero() && s.Next == nil && up),
+			entry(verbExtend, s.Name, verbExtend.button, s.Job != nil && s.Job.State == api.JobRunning && !s.Job.End.IsZero() && s.Next == nil && up),
 			entry(verbKeep, s.Name, "Keep the unused job", !s.IdleEnd.IsZero() && up),
 			entry(verbDown, s.Name, disconnectTitle(s, v.Now), up || isOver(s)),
 			cancelItem(s, v.Now),
 		)
-		items = append(items, menuItem{ID: choice{verb: "session", name: s.Name}, Title: sessionLine(s, v.Now), Enabled: true, Children: usable(children)})
+		items = append(items, entry(verb{name: "session"}, s.Name, sessionLine(s, v.Now), true).with(usable(children...)...))
 	}
 	return items
 }
 
 // usable hides the actions that do not work now. They keep their places, so that the menu has the same shape while
 // states change, also while it is open.
-func usable(items []menuItem) []menuItem {
+func usable(items ...menuItem) []menuItem {
 	for i, it := range items {
-		items[i].Hidden = !it.Enabled && it.ID.verb != "job"
+		items[i].Hidden = !it.Enabled && it.ID.verb.name != "job"
 	}
 	return items
 }
@@ -317,11 +308,9 @@ func startWithItems(s api.Session, enabled bool) []menuItem {
 	if len(s.Recent) == 0 {
 		return nil
 	}
-	item := entry("start-with", s.Name, "Start with…", enabled)
-	for _, with := range s.Recent {
-		item.Children = append(item.Children, menuItem{ID: choice{verb: verbUpWith, name: s.Name, part: with.String()}, Title: with.String(), Enabled: enabled})
-	}
-	return []menuItem{item}
+	return []menuItem{entry(verb{name: "start-with"}, s.Name, "Start with…", enabled).with(lists.Map(s.Recent, func(with api.Choices) menuItem {
+		return menuItem{ID: choice{verb: verbUpWith, name: s.Name, part: with.String()}, Title: with.String(), Enabled: enabled}
+	})...)}
 }
 
 // isOver reports whether a session has failed or ended, which can be dismissed.
@@ -359,9 +348,7 @@ func cancelItem(s api.Session, now time.Time) menuItem {
 	case charged:
 		title = fmt.Sprintf("Yes, end %s (unsaved work is lost)", s.LiveText())
 	}
-	item := entry("cancel-ask", s.Name, "End the job…", charged)
-	item.Children = []menuItem{entry(verbCancel, s.Name, title, charged)}
-	return item
+	return entry(verb{name: "cancel-ask"}, s.Name, "End the job…", charged).with(entry(verbCancel, s.Name, title, charged))
 }
 
 // hostItems are the hosts, each with what can be done about it.
@@ -376,14 +363,12 @@ func hostItems(v view) []menuItem {
 		if h.State == api.HostWaiting { // for the network, or its next try
 			login = "Try now"
 		}
-		item := entry("host", h.Alias, brief(api.HostLabel(h.Alias))+": "+show.HostState(h, shown), true)
-		item.Children = usable([]menuItem{
+		items = append(items, entry(verb{name: "host"}, h.Alias, brief(api.HostLabel(h.Alias))+": "+show.HostState(h, shown), true).with(usable(
 			entry(verbLogin, h.Alias, login, h.State != api.HostUp && h.State != api.HostConnecting),
 			entry(verbLogout, h.Alias, "Log out", h.State != api.HostDown),
-		})
-		items = append(items, item)
+		)...))
 	}
-	return folded(items, entry("other-hosts", "", "Other hosts", true), func(menuItem) bool { return true })
+	return folded(items, entry(verb{name: "other-hosts"}, "", "Other hosts", true), func(menuItem) bool { return true })
 }
 
 // quitTitle says that sessions stay connected without the icon.
@@ -422,24 +407,20 @@ func iconFor(v view) iconKind {
 	if !v.Reached {
 		return iconIdle
 	}
-	has := map[api.SessionState]bool{}
-	working, charged := false, false
-	for _, s := range news(v) {
-		has[s.State] = true
-		working = working || !s.State.Settled()
-		charged = charged || s.State == api.SessionDown && mayBeCharged(s, v.Now)
-	}
+	sessions := news(v)
+	some := func(is func(s api.Session) bool) bool { return slices.ContainsFunc(sessions, is) }
+	has := func(state api.SessionState) bool { return some(func(s api.Session) bool { return s.State == state }) }
 	blocked := slices.ContainsFunc(v.Status.Hosts, func(h api.Host) bool { return h.State == api.HostBlocked })
 	switch {
-	case has[api.SessionNeedsLogin], len(v.Asking) > 0:
+	case has(api.SessionNeedsLogin), len(v.Asking) > 0:
 		return iconNeedsYou
-	case has[api.SessionFailed], blocked, v.Status.Config != nil, isPaused(v):
+	case has(api.SessionFailed), blocked, v.Status.Config != nil, isPaused(v):
 		return iconTrouble
-	case has[api.SessionReady]:
+	case has(api.SessionReady):
 		return iconReady
-	case working:
+	case some(func(s api.Session) bool { return !s.State.Settled() }):
 		return iconWorking
-	case charged:
+	case some(func(s api.Session) bool { return s.State == api.SessionDown && mayBeCharged(s, v.Now) }):
 		return iconCharged
 	}
 	return iconIdle

@@ -273,7 +273,7 @@ func TestMenuShape(t *testing.T) {
 }
 
 func TestMenuWithoutAutostart(t *testing.T) {
-	if text := render(menuFor(statuses["ready"])); strings.Contains(text, "["+verbAutostart+"]") {
+	if text := render(menuFor(statuses["ready"])); strings.Contains(text, "["+verbAutostart.name+"]") {
 		t.Errorf("it is offered, though nothing does it:\n%s", text)
 	}
 }

@@ -2,6 +2,7 @@ package tray
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"tunctl/internal/api"
+	"tunctl/internal/desktop"
 	"tunctl/internal/show"
 	"tunctl/internal/words"
 )
@@ -46,7 +48,7 @@ type notification struct {
 	job         string    // the job that this is about
 	idle        bool      // until the job is used again
 	name        string    // the session or host that this is about
-	verbs       []string  // what the user can do about it, the most likely first
+	verbs       []verb    // what the user can do about it, the most likely first
 	instead     string    // the same in words, with where else it can be done
 }
 
@@ -234,7 +236,7 @@ func readyNotification(s api.Session, now time.Time) notification {
 // withOpen offers to open the session's page, if it has one.
 func (n notification) withOpen(s api.Session) notification {
 	if openable(s) {
-		n.verbs, n.instead = []string{verbOpen}, "Open it from the tray menu."
+		n.verbs, n.instead = []verb{verbOpen}, "Open it from the tray menu."
 	}
 	return n
 }
@@ -242,10 +244,10 @@ func (n notification) withOpen(s api.Session) notification {
 func endedNotification(s api.Session) notification {
 	n := notification{kind: kindEnded, name: s.Name, body: noteBody(s.Cause, s.Name, s.Host)}
 	if s.State == api.SessionFailed {
-		n.icon, n.title, n.verbs, n.instead = iconTrouble, headline("", s.Name, " failed"), []string{verbTrouble}, "The tray menu shows what went wrong."
+		n.icon, n.title, n.verbs, n.instead = iconTrouble, headline("", s.Name, " failed"), []verb{verbTrouble}, "The tray menu shows what went wrong."
 		return n
 	}
-	n.title, n.verbs, n.instead = headline("", s.Name, " has ended"), []string{verbUp}, "Start it again from the tray menu."
+	n.title, n.verbs, n.instead = headline("", s.Name, " has ended"), []verb{verbUp}, "Start it again from the tray menu."
 	if s.Job != nil {
 		n.verbs = append(n.verbs, verbLog)
 	}
@@ -271,11 +273,11 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 		told.icon, told.limit = iconNeedsYou, s.Job.End
 		told.urgent = s.Job.End.Sub(now) < urgentWithin // an earlier one goes by itself
 		if s.Next == nil && s.Job.State == api.JobRunning {
-			told.verbs, told.instead = []string{verbExtend}, "Extend it from the tray menu, if the site allows that."
+			told.verbs, told.instead = []verb{verbExtend}, "Extend it from the tray menu, if the site allows that."
 		}
 	case n.Kind == api.NoticeIdle && found && s.Job != nil:
 		told.icon, told.idle, told.job, told.limit = iconCharged, s.Idle, s.Job.ID, s.IdleEnd
-		told.verbs, told.instead = []string{verbKeep, verbAskEnd}, "Keep it from the tray menu."
+		told.verbs, told.instead = []verb{verbKeep, verbAskEnd}, "Keep it from the tray menu."
 		if s.IdleEnd.IsZero() {
 			told.title, told.instead = headline("", s.Name, " is idle"), "End the job from the tray menu."
 		}
@@ -284,7 +286,7 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
 			told.title, told.body = headline("", words.Capital(first), ""), noteBody(rest)
 		}
-		told.verbs, told.instead = []string{verbSettings}, "Edit the config from the tray menu."
+		told.verbs, told.instead = []verb{verbSettings}, "Edit the config from the tray menu."
 	}
 	return told
 }
@@ -293,7 +295,7 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 func endQuestion(s api.Session) notification {
 	return notification{
 		kind: kindIdle, icon: iconCharged, title: headline("End the job of ", s.Name, "?"), name: s.Name, job: s.Job.ID,
-		body: "This ends " + s.LiveText() + " at once. What is not saved is lost.", verbs: []string{verbKeep, verbEnd},
+		body: "This ends " + s.LiveText() + " at once. What is not saved is lost.", verbs: []verb{verbKeep, verbEnd},
 		instead: "The tray menu ends it, too.",
 	}
 }
@@ -330,7 +332,7 @@ func loginNotification(s api.Session) notification {
 	return notification{
 		kind: kindNeedsLogin, icon: iconNeedsYou, title: headline("Log in to ", s.Host, ""), urgent: true,
 		body: strings.TrimSpace(why + " " + s.Name + " waits for it."),
-		name: s.Host, verbs: []string{verbLogin}, instead: "Log in from the tray menu.",
+		name: s.Host, verbs: []verb{verbLogin}, instead: "Log in from the tray menu.",
 	}
 }
 
@@ -341,4 +343,69 @@ const titleMost = 40
 func headline(before, name, after string) string {
 	room := max(titleMost-utf8.RuneCountInString(before+after), 2)
 	return before + show.Shorten(name, room) + after
+}
+
+// outboxSize is how many notifications may wait for a slow desktop.
+const outboxSize = 32
+
+// notifier shows and withdraws notifications.
+type notifier interface {
+	Notify(ctx context.Context, note desktop.Note) error
+	Withdraw(ctx context.Context, tag string) error
+}
+
+// request has the notifier show or withdraw a notification.
+type request func(ctx context.Context) error
+
+// announce shows a notification, with buttons for what the user can do about it.
+func (c *controller) announce(n notification) {
+	// Few desktops show buttons at once, and some show none: the body says what to do, too.
+	note := desktop.Note{Tag: n.tag(), Title: n.title, Body: strings.TrimSpace(n.body + " " + n.instead), Urgent: n.urgent}
+	note.Icon = noteIcon(cmp.Or(n.icon, iconIdle))
+	for _, v := range n.verbs {
+		id := choice{verb: v, name: n.name}
+		if v == verbEnd {
+			id.part = n.job
+		}
+		note.Actions = append(note.Actions, desktop.Action{Label: v.button, Do: func() {
+			select {
+			case c.acts <- id:
+			default: // more clicks than anybody can make
+			}
+		}})
+	}
+	c.enqueue(func(ctx context.Context) error { return c.notifier.Notify(ctx, note) })
+}
+
+// withdraw removes the notification of a tag.
+func (c *controller) withdraw(tag string) {
+	c.enqueue(func(ctx context.Context) error { return c.notifier.Withdraw(ctx, tag) })
+}
+
+// enqueue leaves a request to the notifier. It drops what does not fit: a slow desktop
+// must not block the menu.
+func (c *controller) enqueue(r request) {
+	if c.notifier == nil {
+		return
+	}
+	select {
+	case c.outbox <- r:
+	default:
+		c.Log.Warn("the desktop does not take notifications")
+	}
+}
+
+// deliverNotifications delivers one after the other, so that what is withdrawn was
+// shown before.
+func (c *controller) deliverNotifications(ctx context.Context) {
+	for {
+		select {
+		case deliver := <-c.outbox:
+			if err := deliver(ctx); err != nil && ctx.Err() == nil {
+				c.Log.Warn("a notification failed", "err", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -55,9 +55,9 @@ func TestNotificationText(t *testing.T) {
 		if text := n.title + n.body + n.instead; strings.ContainsAny(text, "`\n") || strings.Contains(text, "tunctl up") || strings.Contains(text, "tunctl login") {
 			t.Errorf("%s: it tells commands: %+v", name, n)
 		}
-		for _, verb := range n.verbs {
-			if verbs[verb].button == "" {
-				t.Errorf("%s: %q has no label", name, verb)
+		for _, v := range n.verbs {
+			if v.button == "" {
+				t.Errorf("%s: %q has no label", name, v)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package tray
 
 import (
 	"context"
+	"errors"
 	"log"
 	"log/slog"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/latest"
 )
+
+var errDesktopGone = errors.New("the desktop session ended")
 
 // Available returns why this build cannot show the icon: it can.
 func Available() error { return nil }

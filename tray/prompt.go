@@ -20,6 +20,7 @@ type openPrompt struct {
 	ctx    context.Context // ends when the agent no longer asks
 	cancel context.CancelFunc
 	hide   context.CancelFunc // closes the dialog
+	done   bool               // it needs no other dialog
 	// refused says that the user declined to answer.
 	refused atomic.Bool
 }
@@ -37,20 +38,23 @@ func (q *openPrompt) who() string {
 // queuePrompt shows a prompt of the agent in a dialog, after those that came before.
 func (c *controller) queuePrompt(ctx context.Context, p api.Prompt) {
 	asking, cancel := context.WithCancel(ctx)
-	q := &openPrompt{prompt: p, why: whyNow(p.Host, c.view.Status), ctx: asking, cancel: cancel}
-	c.prompts[p.ID] = q
-	c.queue = append(c.queue, q)
+	c.prompts = append(c.prompts, &openPrompt{prompt: p, why: whyNow(p.Host, c.view.Status), ctx: asking, cancel: cancel})
 	c.showNext()
+}
+
+// waiting are the prompts that wait for an answer, in order.
+func (c *controller) waiting() []*openPrompt {
+	return slices.DeleteFunc(slices.Clone(c.prompts), func(q *openPrompt) bool { return q.done || q.ctx.Err() != nil })
 }
 
 // showNext shows the next dialog, one at a time. Logins come first, since a code is valid
 // for a short time: an assistant's question makes room for them and is shown again.
 func (c *controller) showNext() {
-	c.queue = slices.DeleteFunc(c.queue, func(q *openPrompt) bool { return q.ctx.Err() != nil })
-	if len(c.queue) == 0 {
+	waiting := c.waiting()
+	if len(waiting) == 0 {
 		return
 	}
-	q := c.queue[max(0, slices.IndexFunc(c.queue, (*openPrompt).isLogin))]
+	q := waiting[max(0, slices.IndexFunc(waiting, (*openPrompt).isLogin))]
 	if c.dialog != nil {
 		if q.isLogin() && !c.dialog.isLogin() {
 			c.dialog.hide()
@@ -68,22 +72,18 @@ func (c *controller) showNext() {
 // asking lists who waits for the answer to a dialog: hosts, or "" for an assistant.
 func (c *controller) asking() []string {
 	var names []string
-	for _, q := range c.queue {
-		switch {
-		case q.ctx.Err() != nil:
-		case q == c.dialog: // it comes first
-			names = slices.Insert(names, 0, q.who())
-		default:
-			names = append(names, q.who())
+	for _, q := range c.waiting() {
+		at := len(names)
+		if q == c.dialog { // it comes first
+			at = 0
 		}
+		names = slices.Insert(names, at, q.who())
 	}
 	return names
 }
 
 func (c *controller) dialogEnded(done bool) {
-	if done {
-		c.queue = slices.DeleteFunc(c.queue, func(q *openPrompt) bool { return q == c.dialog })
-	}
+	c.dialog.done = done
 	c.dialog = nil
 	c.showNext()
 }
@@ -120,7 +120,7 @@ func (c *controller) showDialog(ctx context.Context, q *openPrompt) (done bool) 
 	case failed:
 		c.announce(notification{
 			kind: kindNeedsLogin, icon: iconNeedsYou, title: headline("Log in to ", api.HostLabel(p.Host), ""), urgent: true, name: p.Host,
-			body: noWindow(err), verbs: []string{verbAsk}, instead: "Log in from a terminal.",
+			body: noWindow(err), verbs: []verb{verbAsk}, instead: "Log in from a terminal.",
 		})
 	}
 	if err := c.Agent.Answer(ctx, p.ID, answer); err != nil && ctx.Err() == nil {
@@ -167,40 +167,40 @@ func serverText(p api.Prompt) string {
 // promptClosed closes a dialog that is no longer needed. The user who declined to
 // answer, or was asked in a terminal, knows what follows from that.
 func (c *controller) promptClosed(p api.Prompt, now time.Time) {
-	q, ours := c.prompts[p.ID]
-	if ours {
-		q.cancel()
-		delete(c.prompts, p.ID)
+	i := slices.IndexFunc(c.prompts, func(q *openPrompt) bool { return q.prompt.ID == p.ID })
+	known := i < 0
+	if !known {
+		known = c.prompts[i].refused.Load()
+		c.prompts[i].cancel()
+		c.prompts = slices.Delete(c.prompts, i, i+1)
 	}
-	if p.Kind != api.PromptApproval && (!ours || q.refused.Load()) {
+	if p.Kind != api.PromptApproval && known {
 		c.tracker.attended[p.Host] = now
 	}
 }
 
 // dropPrompts closes all dialogs: the agent that asked is gone.
 func (c *controller) dropPrompts() {
-	for id, q := range c.prompts {
+	for _, q := range c.prompts {
 		q.cancel()
-		delete(c.prompts, id)
 	}
+	c.prompts = nil
 }
 
 // whyNow says what a login to a host is for.
 func whyNow(host string, st api.Status) string {
-	var lost, waiting []string
-	for _, s := range st.Sessions {
-		switch {
-		case s.Host != host:
-		case s.State == api.SessionReconnecting:
-			lost = append(lost, s.Name)
-		case s.State == api.SessionNeedsLogin, s.State == api.SessionConnecting:
-			waiting = append(waiting, s.Name)
+	names := func(states ...api.SessionState) (list []string) {
+		for _, s := range st.Sessions {
+			if s.Host == host && slices.Contains(states, s.State) {
+				list = append(list, s.Name)
+			}
 		}
+		return list
 	}
-	switch {
-	case len(lost) > 0:
+	if lost := names(api.SessionReconnecting); lost != nil {
 		return "The connection to " + host + " was lost. Log in to reconnect " + listed(lost) + "."
-	case len(waiting) > 0:
+	}
+	if waiting := names(api.SessionNeedsLogin, api.SessionConnecting); waiting != nil {
 		return "tunctl is connecting to " + host + " for " + listed(waiting) + "."
 	}
 	return "tunctl is connecting to " + host + "."

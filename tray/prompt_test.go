@@ -58,7 +58,7 @@ func TestPrompt(t *testing.T) {
 		if menu := s.shown(); !strings.HasPrefix(menu, "icon: needs-you\ntooltip: tunctl · narval waits for your answer\n\n  Answer narval…") {
 			t.Errorf("the menu is %s", menu)
 		}
-		s.click(verbAnswer)
+		s.click(verbAnswer.name)
 		if n := len(s.dialogs.asked); n != 2 {
 			t.Errorf("%d dialogs were shown", n)
 		}

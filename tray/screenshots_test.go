@@ -93,7 +93,7 @@ func picture(d *desktest.Desk, name string, m menu) {
 		if it.Enabled {
 			downs++
 		}
-		if it.ID.verb == "session" {
+		if it.ID.verb.name == "session" {
 			menu := d.Pixels()
 			d.Press(append(slices.Repeat([]string{"Down"}, downs), "Right")...)
 			shown = shown.Union(d.Picture(name, menu))

@@ -170,7 +170,7 @@ func (t *attempt) showSettings() {
 	h, v := t.host, t.settings.Host()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.used, h.outdated, h.conns.ended = t.settings, false, nil
+	h.used, h.outdated = t.settings, false
 	v.Alias, v.State, v.Cause, v.Hint, v.Since = h.name, h.view.State, h.view.Cause, h.view.Hint, h.view.Since
 	h.view = v
 }
@@ -397,13 +397,9 @@ func (t *attempt) interrupted(login *login, err error) *api.Error {
 	return failure.Passing.Errorf(api.CodeUnreachable, err, "the connection to %s %s: %s", t.settings.Address(), how, why)
 }
 
-// negotiated are the algorithms of a connection; nil if it does not report them.
+// negotiated are the algorithms of a connection that the library made.
 func negotiated(c ssh.Conn) *api.Algorithms {
-	m, ok := c.(ssh.AlgorithmsConnMetadata)
-	if !ok {
-		return nil
-	}
-	a := m.Algorithms()
+	a := c.(ssh.AlgorithmsConnMetadata).Algorithms()
 	return &api.Algorithms{
 		KeyExchange: a.KeyExchange, HostKey: a.HostKey,
 		Cipher: bothWays(a.Write.Cipher, a.Read.Cipher), MAC: bothWays(a.Write.MAC, a.Read.MAC),

@@ -189,12 +189,9 @@ func (c *conn) openChannel(ctx context.Context, kind string, payload []byte) (op
 		stop()
 	}
 	for {
-		slot := c.slots.AcquireShared(waiting, c.done)
-		if slot == nil {
-			if waiting.Err() != nil {
-				return opened{}, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(waiting.Err())
-			}
-			return opened{}, c.downError()
+		slot, err := c.slots.AcquireShared(waiting, c.done)
+		if err != nil {
+			return opened{}, c.orDown(err)
 		}
 		o, err := c.openClientChannel(ctx, kind, payload, sync.OnceFunc(func() { c.endSession(slot) }))
 		if err == nil {

@@ -173,6 +173,14 @@ func (c *conn) ended() bool {
 	return hungUp || lost != nil || latest.IsClosed(c.done)
 }
 
+// lost is api.ErrDown with the reason once the connection has ended.
+func (c *conn) lost() error {
+	if c.ended() {
+		return c.downError()
+	}
+	return nil
+}
+
 // downError is api.ErrDown with the reason.
 func (c *conn) downError() error { return fmt.Errorf("%w: %w", api.ErrDown, c.endReason()) }
 
@@ -214,7 +222,8 @@ func (c *conn) remember(m Memory, host string) {
 const maxAccounts = 8
 
 // roundTrip sends a request and waits for the reply. The library sends one at a time;
-// the wait for another one does not count.
+// the wait for another one does not count. Where an ssh program holds the connection, whose
+// control socket a request would break, it opens a session; a refusal is a reply, too.
 func (c *conn) roundTrip() (time.Duration, error) {
 	select {
 	case c.requests <- struct{}{}:
@@ -223,8 +232,15 @@ func (c *conn) roundTrip() (time.Duration, error) {
 		return 0, c.downError()
 	}
 	start := time.Now()
-	_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
-	return time.Since(start), err
+	if c.master == nil {
+		_, _, err := c.client.SendRequest(keepaliveRequest, true, nil)
+		return time.Since(start), err
+	}
+	if session, err := c.client.NewSession(); err == nil {
+		_ = session.Start(":")
+		_ = session.Close()
+	}
+	return time.Since(start), c.lost()
 }
 
 // pingForClient is roundTrip during a client's transfer, which waits for the reply too.

@@ -3,6 +3,7 @@ package tunnel
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,9 @@ func (c *conn) run(ctx context.Context, command string, stdin []byte) (Result, e
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon()
 	for {
-		slot := c.slots.Acquire(ctx, c.done)
-		if slot == nil {
-			if ctx.Err() != nil {
-				return Result{}, fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err())
-			}
-			return Result{}, c.downError()
+		slot, err := c.slots.Acquire(ctx, c.done)
+		if err != nil {
+			return Result{}, c.orDown(fmt.Errorf("%w: %w", api.ErrBusy, ctx.Err()))
 		}
 		x, err := open(ctx, c, func() (execution, error) { return c.execute(ctx, slot, command, stdin) }, func(execution) {})
 		switch {
@@ -155,7 +153,7 @@ type Stream struct {
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
-	stderr  *stderrBuffer
+	Stderr  *stderrBuffer // what the command prints there
 	exited  chan struct{}
 	status  int
 	err     error // why there is no status
@@ -170,7 +168,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error
 		return nil, c.orDown(err)
 	}
 	return open(ctx, c, func() (*Stream, error) {
-		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
+		s := &Stream{conn: c, wait: channelWait{all: &c.clients}, Stderr: newStderrBuffer(), exited: make(chan struct{}), status: -1}
 		err := s.begin(command, line)
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); refused {
 			slot.Refused()
@@ -184,7 +182,7 @@ func (c *conn) stream(ctx context.Context, command, line string) (*Stream, error
 		c.wg.Go(func() {
 			defer slot.Release()
 			s.status, s.err = exitStatus(s.session.Wait())
-			s.stderr.end()
+			s.Stderr.end()
 			close(s.exited)
 			_ = s.session.Close()
 		})
@@ -197,20 +195,11 @@ func (s *Stream) begin(command, line string) (err error) {
 	if s.session, err = s.conn.client.NewSession(); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = s.session.Close()
-		}
-	}()
-	if s.in, err = s.session.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := s.session.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	s.out, s.session.Stderr = bufio.NewReader(out), s.stderr
+	s.in, _ = s.session.StdinPipe() // a pipe fails only after the start
+	out, _ := s.session.StdoutPipe()
+	s.out, s.session.Stderr = bufio.NewReader(out), s.Stderr
 	if err := s.session.Start(command); err != nil {
+		_ = s.session.Close()
 		return fmt.Errorf("running a command: %w", err)
 	}
 	_, _ = io.WriteString(s.in, line+"\n") // if the command has ended, it says why
@@ -224,13 +213,10 @@ func (s *Stream) Read(p []byte) (int, error) {
 		return n, err
 	}
 	<-s.exited
-	switch {
-	case s.err != nil:
-		return n, s.err
-	case s.status != 0:
-		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.stderr.text())
+	if s.err == nil && s.status != 0 {
+		return n, fmt.Errorf("the relay to the node ended with status %d: %s", s.status, s.Stderr.Text())
 	}
-	return n, io.EOF
+	return n, cmp.Or(s.err, io.EOF)
 }
 
 // Write implements net.Conn.
@@ -257,16 +243,6 @@ func (s *Stream) Exited() <-chan struct{} { return s.exited }
 // Status is the exit status of a command that has ended; the error is why there is none.
 func (s *Stream) Status() (int, error) { return s.status, s.err }
 
-// Stderr is what the command printed on standard error, from the end.
-func (s *Stream) Stderr() string { return s.stderr.raw() }
-
-// StderrText is the last lines of that for people, without debug messages.
-func (s *Stream) StderrText() api.RemoteText { return s.stderr.text() }
-
-// AwaitStderr waits for words on standard error, and reports whether they came before the
-// end.
-func (s *Stream) AwaitStderr(words string) bool { return s.stderr.await(words) }
-
 // Await calls f, and returns early when ctx ends or the connection does not respond.
 func (s *Stream) Await(ctx context.Context, f func() error) error {
 	_, err := open(ctx, s.conn, func() (struct{}, error) { return struct{}{}, f() }, func(struct{}) {})
@@ -274,12 +250,7 @@ func (s *Stream) Await(ctx context.Context, f func() error) error {
 }
 
 // Lost is api.ErrDown with the reason once the connection that the stream is on has ended.
-func (s *Stream) Lost() error {
-	if !s.conn.ended() {
-		return nil
-	}
-	return s.conn.downError()
-}
+func (s *Stream) Lost() error { return s.conn.lost() }
 
 // Check says why nothing new is opened over the stream: its connection does not respond
 // now, or it was replaced (ErrReplaced).
@@ -289,7 +260,6 @@ func (s *Stream) Check() error {
 		return errAside
 	case standingReplaced:
 		return ErrReplaced
-	case standingUsed:
 	}
 	return nil
 }

@@ -106,7 +106,6 @@ func (h *Host) Down() (usedBy []string) {
 	h.facts.asked = false
 	h.unwantLocked()
 	if !h.facts.wanted {
-		h.conns.ended = h.facts.live
 		return nil
 	}
 	return lists.Map(h.pool.sharing.usersOf(h), func(user *Host) string { return user.name })
@@ -118,16 +117,21 @@ func (h *Host) wanted() bool {
 	return h.facts.wanted
 }
 
-// unwantLocked ends the try under way and the connection, unless somebody asked for the
-// host or another host uses it.
+// unwantLocked ends the try under way and the connections, unless somebody asked for the
+// host or another host uses it. Who wants the host from now on wants a new connection.
 func (h *Host) unwantLocked() {
 	if h.facts.asked || len(h.pool.sharing.usersOf(h)) > 0 {
 		return
 	}
 	f := &h.facts
-	f.wanted = false
-	h.conns.dropAside() // even if the host is wanted again at once
-	f.failure = nil
+	if f.live != nil && f.live.owner == h {
+		h.conns.aside[f.live] = true
+	}
+	for c := range h.conns.aside {
+		c.spawn(func() { c.end(nil) }) // its keepalive does the rest
+	}
+	clear(h.conns.aside)
+	f.wanted, f.live, f.failure = false, nil, nil
 	f.tries.Drop()
 	if h.cancel != nil {
 		h.cancel()
@@ -238,7 +242,7 @@ func (h *Host) await(ctx context.Context, user *Host) error {
 	}
 	for {
 		h.mu.Lock()
-		f, ended, changed := h.facts, h.conns.ended, h.changed
+		f, changed := h.facts, h.changed
 		uses := user == nil || slices.Contains(h.pool.sharing.usersOf(h), user)
 		h.mu.Unlock()
 		if !uses {
@@ -247,7 +251,7 @@ func (h *Host) await(ctx context.Context, user *Host) error {
 		if user != nil {
 			user.setAsking(f.asking, f.links)
 		}
-		if f.live != nil && f.live != ended {
+		if f.live != nil {
 			return nil
 		}
 		if f.trying == "" {

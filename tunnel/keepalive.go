@@ -161,17 +161,6 @@ func (k *keepalive) runFirstCommand(ctx context.Context) {
 	h.refresh()
 }
 
-// probeSession makes the host respond over a connection that an ssh program holds, where
-// a keepalive would break the control socket. It opens a session; a refusal is a
-// response too.
-func (c *conn) probeSession() {
-	session, err := c.client.NewSession()
-	if err == nil {
-		_ = session.Start(":")
-		_ = session.Close()
-	}
-}
-
 // probe requires a reply within limit. While the address is gone, none can come.
 func (k *keepalive) probe(limit time.Duration, gone bool) {
 	if k.probing > 0 && limit >= k.probing && !k.gone {
@@ -260,12 +249,6 @@ func (k *keepalive) sendRequest() {
 		return
 	}
 	k.waiting = k.c.spawn(func() {
-		if k.c.master != nil {
-			start := time.Now()
-			k.c.probeSession()
-			k.replies <- time.Since(start)
-			return
-		}
 		if rtt, err := k.c.roundTrip(); err == nil {
 			k.replies <- rtt
 		}
@@ -349,7 +332,7 @@ func (k *keepalive) respondsAgain() {
 	k.resetTimer()
 	h.mu.Lock()
 	f := &h.facts
-	back := h.conns.aside[c] && f.live == nil && f.wanted && h.conns.ended != c
+	back := h.conns.aside[c] && f.live == nil && f.wanted
 	if back {
 		delete(h.conns.aside, c)
 		c.setStanding(standingUsed)

@@ -331,12 +331,7 @@ func (l *login) refused(err error) *api.Error {
 	}
 	e := &api.Error{Code: api.CodeAuth, Err: failure.Refused.Wrap(err)}
 	e.Message = fmt.Sprintf("%s refused the login of %q", l.s.Address(), l.s.User)
-	var did []string
-	for _, m := range []string{methodKey, methodInteractive, methodPassword} {
-		if l.tried[m] > 0 || l.last == m {
-			did = append(did, m)
-		}
-	}
+	did := slices.DeleteFunc([]string{methodKey, methodInteractive, methodPassword}, func(m string) bool { return l.tried[m] == 0 && l.last != m })
 	var what []string
 	if slices.Contains(did, methodKey) && !slices.Contains(l.passed, methodKey) {
 		what = append(what, "no key was accepted ("+l.keys.Describe()+")")

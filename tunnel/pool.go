@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
 	"tunctl/internal/lists"
 	"tunctl/internal/netwatch"
@@ -177,12 +178,7 @@ func (p *Pool) Reload() { latest.Signal(p.reloaded) }
 
 // serveReloads compares the settings in use with the current ones after each Reload.
 func (p *Pool) serveReloads(ctx context.Context) {
-	for {
-		select {
-		case <-p.reloaded:
-		case <-ctx.Done():
-			return
-		}
+	for ctxtime.SleepUntil(ctx, time.Time{}, p.reloaded) {
 		for _, h := range p.allHosts() {
 			h.recheckSettings(ctx)
 		}

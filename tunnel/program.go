@@ -60,8 +60,8 @@ func (s *stderrBuffer) end() {
 	s.changed.Broadcast()
 }
 
-// await waits for words, and reports whether they came before the end.
-func (s *stderrBuffer) await(words string) bool {
+// Await waits for words, and reports whether they came before the end.
+func (s *stderrBuffer) Await(words string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !bytes.Contains(s.all.Bytes(), []byte(words)) {
@@ -76,21 +76,21 @@ func (s *stderrBuffer) await(words string) bool {
 // tail is the end of it.
 func (s *stderrBuffer) tail() api.RemoteText {
 	const most = 2000
-	raw := s.raw()
+	raw := s.String()
 	return api.NewRemoteText(raw[max(0, len(raw)-most):])
 }
 
-// raw is all that is kept.
-func (s *stderrBuffer) raw() string {
+// String is all that is kept.
+func (s *stderrBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.String()
 }
 
-// text is the last lines, without debug messages.
-func (s *stderrBuffer) text() api.RemoteText {
+// Text is the last lines for people, without debug messages.
+func (s *stderrBuffer) Text() api.RemoteText {
 	var lines []string
-	for line := range strings.Lines(s.raw()) {
+	for line := range strings.Lines(s.String()) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "debug") && !strings.HasPrefix(line, "OpenSSH_") {
 			lines = append(lines, line)
@@ -140,7 +140,7 @@ func (p *proxyConn) Read(b []byte) (int, error) {
 	if err != nil {
 		_ = p.Close()
 		if said := p.stderr.tail(); !said.IsZero() {
-			return n, &proxyError{said, failure.ReadSSH(p.stderr.raw())}
+			return n, &proxyError{said, failure.ReadSSH(p.stderr.String())}
 		}
 		if errors.Is(err, io.EOF) {
 			return n, io.EOF
@@ -196,16 +196,13 @@ func silentProxy(address string, limit time.Duration, greeting error) *api.Error
 // have: addresses and deadlines.
 type programPipes struct{}
 
-func (programPipes) LocalAddr() net.Addr              { return programAddr{} }
-func (programPipes) RemoteAddr() net.Addr             { return programAddr{} }
+func (programPipes) LocalAddr() net.Addr              { return programAddr }
+func (programPipes) RemoteAddr() net.Addr             { return programAddr }
 func (programPipes) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
 func (programPipes) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
 func (programPipes) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
 
-type programAddr struct{}
-
-func (programAddr) Network() string { return "proxy" }
-func (programAddr) String() string  { return "ProxyCommand" }
+var programAddr = &net.UnixAddr{Net: "proxy", Name: "ProxyCommand"}
 
 // usesSSHProgram decides whether the ssh program logs in: because the config says so, or
 // because the settings, the key files or an earlier login show that a native login
@@ -395,7 +392,7 @@ func (t *attempt) sshFailed(ctx context.Context, output *stderrBuffer, err error
 	case ctx.Err() != nil && !expired:
 		return ctx.Err()
 	}
-	reason, said := failure.ReadSSH(output.raw()), hideLinks(output.text())
+	reason, said := failure.ReadSSH(output.String()), hideLinks(output.Text())
 	broken := (expired || reason.Lost) && (reason.Mute || reason.Class == failure.Unknown)
 	late := reason.Mute && !broken && t.ask.hungUpLate(t.loginAt)
 	switch {

@@ -20,7 +20,6 @@ func (h *Host) serve(ctx context.Context) {
 	defer h.change(func(f *facts) { f.wanted, f.trying, f.asking = false, "", "" })
 	h.recallLogins()
 	for ctx.Err() == nil {
-		h.closeDropped()
 		switch next := h.nextAction(time.Now()); next.Do {
 		case retry.Try:
 			h.try(ctx)
@@ -29,7 +28,6 @@ func (h *Host) serve(ctx context.Context) {
 		case retry.Wait, retry.NeedLogin:
 			ctxtime.SleepUntil(ctx, next.Until, h.woken)
 		case retry.Idle:
-			h.closeConnections()
 			h.pool.sharing.disown(h, "") // its settings may have changed when it is next wanted
 			for _, other := range h.pool.allHosts() {
 				other.removeUser(h)
@@ -49,21 +47,18 @@ func (h *Host) nextAction(now time.Time) retry.Action {
 		Wanted: f.wanted, Connected: f.live != nil, Silent: silent,
 	}, h.retryLimitsLocked(), now)
 	switch next.Do {
-	case retry.Hold, retry.Idle:
-		return next
 	case retry.NeedLogin:
 		f.tries.Stop = &retry.Stop{State: api.HostNeedsLogin, Why: needsUser(h.name, "the login may ask for a password, a code or a touch", nil)}
 		if f.failure != nil && isUnknownName(f.failure) { // no login helps
 			f.tries.Stop = &retry.Stop{State: api.HostBlocked, Why: f.failure}
 		}
 		h.enterLocked()
-		return next
 	case retry.Try, retry.Wait:
-	}
-	f.tries.EndBan(now)
-	if next.Do == retry.Wait && f.tries.Stop == nil {
-		f.tries.NextTry = next.Until
-		h.enterLocked()
+		f.tries.EndBan(now)
+		if next.Do == retry.Wait && f.tries.Stop == nil {
+			f.tries.NextTry = next.Until
+			h.enterLocked()
+		}
 	}
 	return next
 }
@@ -89,27 +84,6 @@ func (h *Host) hold(ctx context.Context) {
 		h.connectionLost(c)
 	case <-ctx.Done():
 	case <-h.woken:
-	}
-	h.mu.Lock()
-	ended := h.conns.ended == c && h.facts.live == c
-	h.mu.Unlock()
-	if ended {
-		h.closeConnections()
-	}
-}
-
-// closeConnections closes the host's connections.
-func (h *Host) closeConnections() {
-	h.mu.Lock()
-	h.conns.dropAside()
-	live := h.facts.live
-	h.mu.Unlock()
-	h.closeDropped()
-	if live != nil {
-		if live.owner == h {
-			live.close(nil)
-		}
-		h.connectionLost(live)
 	}
 }
 
@@ -269,17 +243,4 @@ func (h *Host) saveLogins(changeLocked func(*api.Logins)) {
 	changeLocked(&l)
 	h.mu.Unlock()
 	h.pool.o.Memory.Remember(h.name, func(k *api.Known) { k.Logins = l })
-}
-
-// closeDropped closes the connections that nobody wants any more.
-func (h *Host) closeDropped() {
-	h.mu.Lock()
-	aside := maps.Clone(h.conns.aside)
-	h.mu.Unlock()
-	for c, kept := range aside {
-		if !kept {
-			c.close(nil)
-			h.connectionLost(c)
-		}
-	}
 }

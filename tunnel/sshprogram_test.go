@@ -22,6 +22,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/tunnel/failure"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
 )
@@ -111,6 +112,21 @@ func TestAnSSHThatDiesIsStartedAgain(t *testing.T) {
 	again(t, h, before)
 	if r, err := h.Run(t.Context(), "echo again", nil); err != nil || string(r.Stdout) != "again\n" {
 		t.Errorf("Run: %+v %v", r, err)
+	}
+}
+
+func TestSSHProgramAndRefusedNode(t *testing.T) {
+	node := startSSHD(t, "") // it accepts no key
+	l, _ := startMasters(t, fmt.Sprintf("Host node\n Port %d\n", node.port))
+	h := l.up(t, "open")
+	since := h.Status().Since
+	hop := h.Link().Hop([]string{"node"})
+	defer hop.Close()
+	if _, err := hop.Dial(t.Context(), "tcp", "127.0.0.1:1"); !failure.IsRoute(err) || failure.Of(err) != failure.Refused {
+		t.Errorf("a node that refuses the login: %v", err)
+	}
+	if r, err := h.Run(t.Context(), "echo still", nil); err != nil || string(r.Stdout) != "still\n" || !h.Status().Since.Equal(since) {
+		t.Errorf("after that: %+v %v", r, err)
 	}
 }
 

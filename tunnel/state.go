@@ -30,16 +30,8 @@ type facts struct {
 
 // connections are those of a host besides the live one.
 type connections struct {
-	ended *conn          // the one that is about to be closed, even if the host is wanted again at once
 	lost  *conn          // the one that was last lost
-	aside map[*conn]bool // see standing; false: about to be closed
-}
-
-// dropAside has those that are set aside closed.
-func (c *connections) dropAside() {
-	for old := range c.aside {
-		c.aside[old] = false
-	}
+	aside map[*conn]bool // see standing
 }
 
 // hostState is what is known of a host, and the state that follows. The host's lock guards
@@ -181,8 +173,7 @@ func (s *hostState) connectedLocked(c *conn) {
 func (s *hostState) lostLocked(c *conn, silent error) {
 	f, now := &s.facts, time.Now()
 	f.live, s.conns.lost = nil, c
-	byUs := s.conns.ended == c // who wants the host since then wants a new connection
-	if f.wanted && !byUs {
+	if f.wanted {
 		why := silent
 		text := "%s does not respond: %v"
 		if silent == nil {

@@ -42,15 +42,14 @@ type wire struct {
 	loggedIn       atomic.Bool  // only the end of the stream ends a read
 	greeted        atomic.Bool
 
-	mu          sync.Mutex
-	onEnd       func() // called once, when reading failed, before Read returns
-	greetingErr error  // what came instead of a greeting
-	readErr     error  // why reading ended
-	writeErr    error  // why writing failed
-	lastRead    time.Time
-	reads       int
-	closing     sync.Once
-	closed      chan struct{}
+	mu       sync.Mutex
+	onEnd    func() // called once, when reading failed, before Read returns
+	readErr  error  // why reading ended
+	writeErr error  // why writing failed
+	lastRead time.Time
+	reads    int
+	closing  sync.Once
+	closed   chan struct{}
 }
 
 func newWire(raw net.Conn) *wire {
@@ -100,13 +99,16 @@ func (w *wire) hasAddress(has func(netip.Addr) bool) bool {
 // Read implements net.Conn. Only the library's one reader calls it. It returns nothing
 // before a proper greeting, so that no login is tried at a captive portal. Our own
 // greeting does not wait for that, which would cost a round trip.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *wire) Read(p []byte) (n int, err error) {
 	if !w.greeted.Load() {
-		if err := w.readGreeting(); err != nil {
-			return 0, err
+		if err = checkGreeting(w.r); err == nil {
+			w.greeted.Store(true)
+			w.onGreeting()
 		}
 	}
-	n, err := w.r.Read(p)
+	if err == nil {
+		n, err = w.r.Read(p)
+	}
 	w.received.Add(int64(n))
 	w.mu.Lock()
 	if n > 0 {
@@ -139,21 +141,6 @@ func (w *wire) Write(p []byte) (int, error) {
 		w.mu.Unlock()
 	}
 	return n, err
-}
-
-func (w *wire) readGreeting() error {
-	err := checkGreeting(w.r)
-	w.mu.Lock()
-	w.greetingErr, w.readErr = err, err
-	ended := w.onEnd
-	w.mu.Unlock()
-	if err != nil {
-		ended()
-		return err
-	}
-	w.greeted.Store(true)
-	w.onGreeting()
-	return nil
 }
 
 // checkGreeting looks for a version line among the first lines, without consuming them.
@@ -225,10 +212,10 @@ func addressRefused(address string, cause error) *api.Error {
 func (w *wire) badGreeting() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if errors.Is(w.greetingErr, net.ErrClosed) || errors.Is(w.greetingErr, io.ErrClosedPipe) {
+	if w.greeted.Load() || errors.Is(w.readErr, net.ErrClosed) || errors.Is(w.readErr, io.ErrClosedPipe) {
 		return nil
 	}
-	return w.greetingErr
+	return w.readErr
 }
 
 // heard is when the last bytes came, and the number of reads so far.

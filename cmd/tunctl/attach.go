@@ -14,7 +14,6 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
-	"tunctl/internal/home"
 	"tunctl/internal/lists"
 	"tunctl/internal/setup"
 	"tunctl/internal/term"
@@ -32,20 +31,19 @@ func attachCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "no-open", Usage: "do not open the page in a browser"},
 			&cli.BoolFlag{Name: "json", Usage: "print each event as a line of JSON"},
 		},
-		Action: invokeInterruptible(t, takes(0, 2, "attach takes a host and, optionally, a job id or NODE:PORT", attach)),
+		Action: invokeInterruptible(t, takes(0, 2, "attach takes a host and, optionally, a job id or NODE:PORT", ofHost(attach))),
 	}
 }
 
-func attach(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err != nil {
-		return err
-	}
+func attach(ctx context.Context, inv *invocation, host string) error {
 	job, save := inv.Args().Get(1), inv.String("save")
 	if isAddress(job) {
 		return attachAddress(ctx, inv, host, job)
 	}
-	if err := checkSave(inv.paths, save); err != nil {
+	if _, taken := readConfig(inv.paths).Session(save); taken { // a config with errors is reported when saving
+		return usagef("session %q already exists in %s", save, inv.paths.Config)
+	}
+	if err := setup.CheckSessionName(save); save != "" && err != nil {
 		return err
 	}
 	if err := inv.connectHost(ctx, host, inv.login); err != nil {
@@ -136,17 +134,6 @@ func request(ctx context.Context, address string) error {
 
 // answerTimeout is how long a server may take to answer.
 const answerTimeout = 15 * time.Second
-
-// checkSave refuses a name that is invalid or taken, before anything is done.
-func checkSave(p home.Paths, name string) error {
-	if name == "" {
-		return nil
-	}
-	if _, taken := readConfig(p).Session(name); taken { // a config with errors is reported when saving
-		return usagef("session %q already exists in %s", name, p.Config)
-	}
-	return setup.CheckSessionName(name)
-}
 
 // requestAttach has the agent attach, and the user, if there is one, choose where several
 // jobs may be meant.

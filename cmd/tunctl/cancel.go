@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -76,11 +75,11 @@ func confirm(ctx context.Context, t *term.Terminal, sure bool, question, decline
 	if sure || !t.Interactive {
 		return nil
 	}
-	text, err := t.ReadLine(ctx, question+" [y/N] ", true)
+	yes, _ := t.Agrees(ctx, question, false)
 	if ctx.Err() != nil {
 		return exitError(exitInterrupted)
 	}
-	if err == nil && (strings.EqualFold(text, "y") || strings.EqualFold(text, "yes")) {
+	if yes {
 		return nil
 	}
 	t.Say("%s", declined)

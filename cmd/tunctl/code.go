@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
@@ -118,8 +117,7 @@ func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
 	if !inv.Interactive {
 		return missing
 	}
-	answer, err := inv.ReadLine(ctx, fmt.Sprintf("The editor connects by ssh: add a line for %s%s to %s? [Y/n] ", name, aliasSuffix, file), true)
-	if err != nil || strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "n") {
+	if yes, _ := inv.Agrees(ctx, fmt.Sprintf("The editor connects by ssh: add a line for %s%s to %s?", name, aliasSuffix, file), true); !yes {
 		return missing
 	}
 	return sshConfigInstall(ctx, inv)
@@ -141,19 +139,9 @@ func (inv *invocation) resolveInside(ctx context.Context, session, path string) 
 			path = s.Workdir
 		}
 	}
-	req, err := inv.destination(ctx, session)
-	if err != nil {
+	out, err := runInside(ctx, inv, session, resolveScript(path))
+	if _, ended := errors.AsType[exitError](err); err != nil && !ended {
 		return "", false, err
-	}
-	conn, err := dialGateway(ctx, inv, req)
-	if err != nil {
-		return "", false, err
-	}
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	out, err := outputOf(conn, posixsh.Script, resolveScript(path))
-	if _, ended := errors.AsType[*ssh.ExitError](err); err != nil && !ended {
-		return "", false, exitOf(session, err)
 	}
 	_, answer, ok := strings.Cut("\n"+out, "\n"+resolved) // a start-up file may have printed something before
 	kind, found, _ := strings.Cut(strings.TrimSuffix(answer, "\n"), " ")
@@ -193,16 +181,25 @@ done
 `, strings.Join(candidates, " "), resolved, resolved)
 }
 
-// outputOf is what a command prints that gets a script on its standard input.
-func outputOf(conn *ssh.Client, command, script string) (string, error) {
+// runInside is what a script prints inside the job of a session.
+func runInside(ctx context.Context, inv *invocation, session, script string) (string, error) {
+	req, err := inv.destination(ctx, session)
+	if err != nil {
+		return "", err
+	}
+	conn, err := dialGateway(ctx, inv, req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	s, err := conn.NewSession()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = s.Close() }()
 	s.Stdin = strings.NewReader(script)
-	out, err := s.Output(command)
-	return string(out), err
+	out, err := s.Output(posixsh.Script)
+	return string(out), exitOf(session, err)
 }
 
 // adviseSettings shows, once, the settings that the editor lacks for work inside jobs.

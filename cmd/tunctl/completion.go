@@ -177,7 +177,7 @@ func (src candidateSource) choices(o *cmdline.Candidates, at cmdline.Position, t
 // options are the choices of a session, as a running agent knows them, or of the session's
 // site; or those of a site.
 func (src candidateSource) options(name string) []api.Option {
-	if known, err := src.client.Choices(src.ctx, name); err == nil {
+	if known, err := src.client.Choices(src.ctx, name, false); err == nil {
 		return known.Options
 	}
 	sites := readSites(src.paths)

@@ -70,7 +70,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cluster, err := d.startCluster(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cluster, err := d.startCluster(dir, self)
 	if err != nil {
 		return err
 	}
@@ -79,11 +83,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }() // elsewhere, where dir is too long for a socket
-	program, err := programIn(filepath.Join(dir, "home"))
-	if err != nil {
-		return err
-	}
+	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }()                                  // elsewhere, where dir is too long for a socket
+	program := "TUNCTL_HOME=" + shellWord(filepath.Join(dir, "home")) + " " + shellWord(self) // from any folder
 	inv := &invocation{Terminal: d.term, paths: p, client: client.New(p)}
 	u := &up{invocation: inv, program: program, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
@@ -104,15 +105,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// programIn is the command that runs this program with another home, from any folder.
-func programIn(home string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	return "TUNCTL_HOME=" + shellWord(home) + " " + shellWord(self), nil
-}
-
 // shellWord writes text as one word for a POSIX shell.
 func shellWord(text string) string {
 	if plainWord.MatchString(text) {
@@ -123,11 +115,7 @@ func shellWord(text string) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
 
-func (d *demo) startCluster(dir string) (*lab.Cluster, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func (d *demo) startCluster(dir, self string) (*lab.Cluster, error) {
 	started := time.Now()
 	cluster, err := lab.Start(lab.Options{
 		Dir: filepath.Join(dir, "cluster"), Dialect: d.dialect, Jupyter: d.jupyter, PageCommand: []string{self, practicePage}, Demo: true,

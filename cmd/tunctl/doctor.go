@@ -99,7 +99,7 @@ func newEnvironment(inv *invocation, cfg *configs.Config) doctor.Environment {
 	p := inv.paths
 	read := resolver(p, cfg)
 	return doctor.Environment{
-		Program: self, Search: filepath.SplitList(os.Getenv("PATH")), Version: version(),
+		Program: self, Version: version(),
 		Config: func() (string, error) { return configSummary(p) },
 		State:  p.State, StateProblem: func() (string, error) { return state.Problem(p.StateFile()) },
 		Status:  func(ctx context.Context) (api.Status, error) { return liveStatus(ctx, inv.client) },
@@ -287,7 +287,7 @@ func bundleText(name string, text []byte, err error) doctor.Item {
 }
 
 // scrubber replaces the names of the user, here and on each host, and of accounts.
-func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config, st api.Status, runs []api.Run) *doctor.Scrubber {
+func scrubber(ctx context.Context, p home.Paths, cfg *configs.Config, st api.Status, runs []api.Run) doctor.Scrubber {
 	names := map[string]string{}
 	if u, err := user.Current(); err == nil {
 		login := u.Username[strings.LastIndexByte(u.Username, '\\')+1:]

@@ -30,16 +30,16 @@ func newDryRun(inv *invocation, session string) (*dryRun, error) {
 	if inv.String("as") != "" {
 		return nil, usagef("--as is for a job that is submitted, and --dry-run submits none")
 	}
-	pairs, err := pairsOf(inv.Context)
+	answers, err := answersOf(inv.Context)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range pairs {
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		var more []api.Choices
 		for _, earlier := range d.variants {
-			for value := range strings.SplitSeq(p.value, ",") {
+			for value := range strings.SplitSeq(answers[name], ",") {
 				with := maps.Clone(earlier)
-				with[p.name] = value
+				with[name] = value
 				more = append(more, with)
 			}
 		}
@@ -123,7 +123,7 @@ func (d *dryRun) connect(ctx context.Context) error {
 
 // addRecent adds the last choices to all variants, which have precedence.
 func (d *dryRun) addRecent(ctx context.Context) error {
-	known, err := d.client.Choices(ctx, d.session)
+	known, err := d.client.Choices(ctx, d.session, false)
 	if err != nil {
 		return err
 	}

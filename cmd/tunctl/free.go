@@ -25,25 +25,16 @@ func freeCommand(t *term.Terminal) *cli.Command {
 }
 
 func showFree(ctx context.Context, inv *invocation) error {
-	st, err := inv.ensureAgent(ctx)
-	if err != nil {
-		return err
-	}
-	hosts, err := jobHosts(inv, st)
-	if err != nil {
-		return err
-	}
-	list, failed := []api.Free{}, []error(nil)
-	for _, host := range hosts {
-		free, err := freeOn(ctx, inv, st, host)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	list := []api.Free{}
+	ask := func(host string) (api.Free, error) { return inv.client.Free(ctx, host) }
+	hosts, failed, err := askHosts(ctx, inv, ask, func(host string, free api.Free, err error) {
 		if err != nil {
-			failed = append(failed, err)
 			free = api.Free{Host: host, Partitions: []api.Partition{}, Error: api.AsError(err)}
 		}
 		list = append(list, free)
+	})
+	if err != nil {
+		return err
 	}
 	if inv.Bool("json") {
 		err = inv.PrintIndentedJSON(list)
@@ -60,17 +51,6 @@ func showFree(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	return reportFailures(inv.Terminal, failed)
-}
-
-func freeOn(ctx context.Context, inv *invocation, st api.Status, host string) (api.Free, error) {
-	if !isConnected(st, host) {
-		if err := inv.authenticate(ctx, host, api.KeepNot); err != nil {
-			return api.Free{}, fmt.Errorf("%s: %w", host, err)
-		}
-	}
-	inv.Draw("asking the scheduler…")
-	defer inv.Draw("")
-	return inv.client.Free(ctx, host)
 }
 
 // printFree prints a table for each host.

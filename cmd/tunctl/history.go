@@ -52,8 +52,13 @@ func showHistory(ctx context.Context, inv *invocation) error {
 	}
 	if inv.Bool("summary") {
 		weeks := state.Summarize(runs)
-		if !inv.Bool("all") {
-			weeks = newestWeeks(weeks, weeksShown)
+		shown := map[string]bool{}
+		i := slices.IndexFunc(weeks, func(w api.WeekSummary) bool {
+			shown[w.Week] = true
+			return len(shown) > weeksShown
+		})
+		if i >= 0 && !inv.Bool("all") {
+			weeks = weeks[:i]
 		}
 		return printPast(inv, weeks, show.Summary(weeks))
 	}
@@ -73,17 +78,4 @@ func printPast[T any](inv *invocation, list []T, table *term.Table) error {
 		return nil
 	}
 	return inv.PrintTable(table)
-}
-
-// newestWeeks are the lines of the first n weeks.
-func newestWeeks(lines []api.WeekSummary, n int) []api.WeekSummary {
-	for i := 1; i < len(lines); i++ {
-		if lines[i].Week == lines[i-1].Week {
-			continue
-		}
-		if n--; n == 0 {
-			return lines[:i]
-		}
-	}
-	return lines
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -77,6 +78,17 @@ func atMost(n int, what string, f runFunc) runFunc {
 	}
 }
 
+// ofHost is a command about a host: the first argument or, without one, the only host in the config.
+func ofHost(f func(ctx context.Context, inv *invocation, host string) error) runFunc {
+	return func(ctx context.Context, inv *invocation) error {
+		host, err := inv.argumentOr(inv.onlyHost)
+		if err != nil {
+			return err
+		}
+		return f(ctx, inv, host)
+	}
+}
+
 // interruptible ends ctx at Ctrl-C or SIGTERM, so that a command can restore the screen or
 // close a window. A second signal ends the program at once.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -85,13 +97,13 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// findPaths are tunctl's files, with this config file unless it is "".
+// findPaths are tunctl's files, with this config file or, where it is "", that of TUNCTL_CONFIG.
 func findPaths(config string) (home.Paths, error) {
 	p, err := home.Find()
 	if err != nil {
 		return p, err
 	}
-	if config != "" {
+	if config = cmp.Or(config, os.Getenv("TUNCTL_CONFIG")); config != "" {
 		p.Config, p.Chosen = config, true
 	}
 	// The agent runs in another folder than the command that names the file.
@@ -126,17 +138,11 @@ func startAgent(ctx context.Context, t *term.Terminal, cl *client.Client, p home
 // runs one agent and not two; otherwise as a process of its own.
 func launcher(p home.Paths) client.Launcher {
 	return func(ctx context.Context) (<-chan error, error) {
-		if !p.Moved && startUnit(ctx) {
+		if a, err := newAutostart(); !p.Moved && err == nil && a.StartAgent(ctx) == nil {
 			return nil, nil
 		}
 		return client.Detached(p, "--config", p.Config, "agent", "run", "--background")(ctx)
 	}
-}
-
-// startUnit starts the agent's login unit, if that is enabled, and reports whether it did.
-func startUnit(ctx context.Context) bool {
-	a, err := newAutostart()
-	return err == nil && a.StartAgent(ctx) == nil
 }
 
 // warnAboutVersion warns when the running agent is of another version than this program.

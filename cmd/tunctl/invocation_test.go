@@ -23,3 +23,13 @@ func TestCtrlCEndsACommandThatWaitsForTheAgent(t *testing.T) {
 	k.Type("\x03")
 	k.WantEnd(exitInterrupted)
 }
+
+func TestFindPaths(t *testing.T) {
+	t.Setenv("TUNCTL_HOME", t.TempDir())
+	t.Setenv("TUNCTL_CONFIG", "/elsewhere.toml")
+	for chosen, want := range map[string]string{"": "/elsewhere.toml", "/other.toml": "/other.toml"} {
+		if p, err := findPaths(chosen); err != nil || p.Config != want || !p.Chosen {
+			t.Errorf("%q leads to %+v, %v", chosen, p, err)
+		}
+	}
+}

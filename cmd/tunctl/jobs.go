@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -26,27 +27,15 @@ func jobsCommand(t *term.Terminal) *cli.Command {
 }
 
 func listJobs(ctx context.Context, inv *invocation) error {
-	st, err := inv.ensureAgent(ctx)
-	if err != nil {
-		return err
-	}
-	hosts, err := jobHosts(inv, st)
-	if err != nil {
-		return err
-	}
-	list, failed := collectJobs(ctx, hosts, func(host string) ([]api.Job, error) {
-		if !isConnected(st, host) {
-			if err := inv.authenticate(ctx, host, api.KeepNot); err != nil {
-				return nil, err
-			}
+	list := []api.HostJob{}
+	ask := func(host string) (api.JobsResponse, error) { return inv.client.Jobs(ctx, host, inv.Bool("all")) }
+	hosts, failed, err := askHosts(ctx, inv, ask, func(host string, answer api.JobsResponse, _ error) {
+		for _, j := range answer.Jobs {
+			list = append(list, api.HostJob{Host: host, Job: j})
 		}
-		inv.Draw("asking the scheduler…")
-		defer inv.Draw("")
-		answer, err := inv.client.Jobs(ctx, host, inv.Bool("all"))
-		return answer.Jobs, err
 	})
 	switch {
-	case len(failed) == len(hosts):
+	case err != nil || len(failed) == len(hosts):
 	case inv.Bool("json"):
 		err = inv.PrintIndentedJSON(list)
 	case len(list) > 0:
@@ -57,23 +46,39 @@ func listJobs(ctx context.Context, inv *invocation) error {
 	return reportFailures(inv.Terminal, append(failed, err))
 }
 
-// collectJobs lists the jobs of one host after the other, until ctx ends. The jobs of a host
-// that fails are missing; those of the others are listed.
-func collectJobs(ctx context.Context, hosts []string, jobsOf func(host string) ([]api.Job, error)) (list []api.HostJob, failed []error) {
-	list = []api.HostJob{}
+// askHosts asks the hosts of a command, one after the other, and connects to them first. each gets the answer
+// of a host, or why there is none: a host that fails keeps no other from answering.
+func askHosts[T any](ctx context.Context, inv *invocation, ask func(host string) (T, error), each func(host string, answer T, err error)) (hosts []string, failed []error, err error) {
+	st, err := inv.ensureAgent(ctx)
+	if err == nil {
+		hosts, err = jobHosts(inv, st)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, host := range hosts {
-		if ctx.Err() != nil {
-			break
+		var answer T
+		var err error
+		if !isConnected(st, host) {
+			err = inv.authenticate(ctx, host, api.KeepNot)
 		}
-		found, err := jobsOf(host)
+		if err != nil && len(hosts) > 1 {
+			err = fmt.Errorf("%s: %w", host, err)
+		}
+		if err == nil {
+			inv.Draw("asking the scheduler…")
+			answer, err = ask(host)
+			inv.Draw("")
+		}
+		if ctx.Err() != nil {
+			return hosts, nil, ctx.Err()
+		}
 		if err != nil {
 			failed = append(failed, err)
 		}
-		for _, j := range found {
-			list = append(list, api.HostJob{Host: host, Job: j})
-		}
+		each(host, answer, err)
 	}
-	return list, failed
+	return hosts, failed, nil
 }
 
 // jobHosts are the hosts to list: those named, the connected ones, or the only one in the

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -23,39 +22,38 @@ func keyCommand(t *term.Terminal) *cli.Command {
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "no-passphrase", Usage: "without a keyring; many centres forbid such keys"},
 				},
-				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", installKey)),
+				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", ofHost(installKey))),
 			},
 			{
 				Name: "remove", Usage: "remove that key, here and on the host", ArgsUsage: "HOST",
-				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", removeKey)),
+				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", ofHost(removeKey))),
 			},
 		},
 	}
 }
 
-func installKey(ctx context.Context, inv *invocation) error {
-	host := inv.Args().First()
+func installKey(ctx context.Context, inv *invocation, host string) error {
 	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return err
 	}
-	plain := inv.Bool("no-passphrase")
-	if err := checkKeyring(ctx); err != nil && !plain {
-		if yes, err := agreesToPlainKey(ctx, inv, err); !yes || err != nil {
+	plain, noKeyring := inv.Bool("no-passphrase"), checkKeyring(ctx)
+	if noKeyring != nil && !plain {
+		if yes, err := agreesToKey(ctx, inv, noKeyring); !yes {
 			return err
 		}
-		plain = true
 	}
-	return putKey(ctx, inv, host, plain)
+	return putKey(ctx, inv, host, plain || noKeyring != nil)
 }
 
-// agreesToPlainKey asks whether to make a key without a passphrase, since there is no keyring.
-func agreesToPlainKey(ctx context.Context, inv *invocation, why error) (bool, error) {
-	inv.Say("There is no system keyring here (%v), so the key would be on this computer's disk without a passphrase: who reads your files can use it. Many centres forbid that.", why)
+// agreesToKey asks whether to make a key: without a keyring, one without a passphrase.
+func agreesToKey(ctx context.Context, inv *invocation, noKeyring error) (bool, error) {
+	if noKeyring != nil {
+		inv.Say("There is no system keyring here (%v), so the key would be on this computer's disk without a passphrase: who reads your files can use it. Many centres forbid that.", noKeyring)
+	}
 	if !inv.Interactive {
 		return false, api.Errorf(api.CodeNeedsPerson, "no key was made").WithHint("`--no-passphrase` makes one without a keyring")
 	}
-	answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect automatically? [y/N] ", true)
-	return err == nil && strings.HasPrefix(strings.ToLower(answer), "y"), err
+	return inv.Agrees(ctx, "Make a key so that tunctl can reconnect automatically?", noKeyring == nil)
 }
 
 // offerKey asks once, after a login that took a password and nothing else, whether to make a key. What
@@ -67,17 +65,11 @@ func offerKey(ctx context.Context, inv *invocation, host string) error {
 	if offer, err := inv.client.OfferKey(ctx, host); err != nil || !offer {
 		return nil //nolint:nilerr // see above
 	}
-	plain := false
-	if why := checkKeyring(ctx); why != nil {
-		yes, err := agreesToPlainKey(ctx, inv, why)
-		if !yes || err != nil {
-			return err
-		}
-		plain = true
-	} else if answer, err := inv.ReadAnswer(ctx, "Make a key so that tunctl can reconnect automatically? [Y/n] ", true); err != nil || !slices.Contains([]string{"", "y", "yes"}, strings.ToLower(answer)) {
+	noKeyring := checkKeyring(ctx)
+	if yes, err := agreesToKey(ctx, inv, noKeyring); !yes {
 		return err
 	}
-	if err := putKey(ctx, inv, host, plain); err != nil {
+	if err := putKey(ctx, inv, host, noKeyring != nil); err != nil {
 		printError(inv.Terminal, err)
 	}
 	return nil
@@ -114,8 +106,7 @@ func registerKey(ctx context.Context, inv *invocation, host string, key api.Key)
 	return nil
 }
 
-func removeKey(ctx context.Context, inv *invocation) error {
-	host := inv.Args().First()
+func removeKey(ctx context.Context, inv *invocation, host string) error {
 	if err := inv.connectHost(ctx, host, inv.login); err != nil {
 		return err
 	}

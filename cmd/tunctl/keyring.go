@@ -22,10 +22,14 @@ func keyringCommand(t *term.Terminal) *cli.Command {
 			if c.NArg() != 1 {
 				return usagef("keyring %s takes one account", name)
 			}
-			if err := checkKeyring(c.Context); err != nil {
-				return noKeyring(err)
+			err := checkKeyring(c.Context)
+			if err == nil {
+				err = f(c.Args().First())
 			}
-			return noKeyring(f(c.Args().First()))
+			if err != nil {
+				return fmt.Errorf("the system keyring is not available: %w; --remember keeps the password in memory until the agent stops", err)
+			}
+			return nil
 		}}
 	}
 	return &cli.Command{
@@ -49,12 +53,4 @@ func keyringCommand(t *term.Terminal) *cli.Command {
 			verb("delete", func(account string) error { return keyring.Delete(keyringService, account) }),
 		},
 	}
-}
-
-// noKeyring says what failed, and what to use instead.
-func noKeyring(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("the system keyring is not available: %w; --remember keeps the password in memory until the agent stops", err)
 }

@@ -23,15 +23,11 @@ func loginCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "save", Usage: "save the password in the system keyring"},
 			&cli.BoolFlag{Name: "remember", Usage: "keep the password in memory until the agent stops"},
 		},
-		Action: invokeInterruptible(t, takes(0, 1, "login takes one HOST, as named in your ssh config", logIn)),
+		Action: invokeInterruptible(t, takes(0, 1, "login takes one HOST, as named in your ssh config", ofHost(logIn))),
 	}
 }
 
-func logIn(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err != nil {
-		return err
-	}
+func logIn(ctx context.Context, inv *invocation, host string) error {
 	keep := api.KeepNot
 	switch {
 	case inv.Bool("save"):
@@ -56,19 +52,15 @@ func logoutCommand(t *term.Terminal) *cli.Command {
 		Name:      "logout",
 		Usage:     "disconnect from a host; its sessions wait until you log in again",
 		ArgsUsage: "[HOST]",
-		Action:    invoke(t, takes(0, 1, "logout takes one HOST, as named in your ssh config", logOut)),
+		Action:    invoke(t, takes(0, 1, "logout takes one HOST, as named in your ssh config", ofHost(logOut))),
 	}
 }
 
-func logOut(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err == nil {
-		err = inv.refuseSession(host)
-	}
-	if err != nil {
+func logOut(ctx context.Context, inv *invocation, host string) error {
+	if err := inv.refuseSession(host); err != nil {
 		return err
 	}
-	err = inv.client.Logout(ctx, host)
+	err := inv.client.Logout(ctx, host)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running: no host is connected")
 		return nil
@@ -106,64 +98,44 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 	if err := inv.refuseSession(host); err != nil {
 		return err
 	}
-	cl := inv.client
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	asked := false
-	q := &promptReader{term: inv.Terminal, client: cl, keep: keep}
-	err := q.watch(ctx, "", func(e api.Event) {
-		switch {
-		case !asked: // the status: from now on no event is missed
-			asked = true
-			switch h, err := cl.Login(ctx, host); {
-			case err != nil:
-				cancel(err)
-			case h.State == api.HostUp: // it was connected already, so no event follows
-				cancel(errLoggedIn)
-			default:
-				q.sayElsewhere(h)
-			}
-		case e.Type == api.EventHost && e.Host.Alias == host:
-			q.sayElsewhere(*e.Host)
-			if done, err := loginResult(*e.Host); done {
-				for _, w := range e.Host.Warnings {
+	q := &promptReader{term: inv.Terminal, client: inv.client, keep: keep, host: host}
+	events, stop := q.events(ctx, "")
+	<-events // the status: from now on no event is missed
+	h, err := inv.client.Login(ctx, host)
+	for err == nil && h.State != api.HostUp {
+		e, more := <-events
+		if !more {
+			err = cmp.Or(ctx.Err(), error(api.Errorf(api.CodeAgent, "the agent has stopped")))
+		} else if e.Type == api.EventHost && e.Host.Alias == host {
+			h = *e.Host
+			if err = loginError(h); err != nil || h.State == api.HostUp {
+				for _, w := range h.Warnings {
 					inv.Say("tunctl: warning: %s", w)
 				}
-				cancel(err)
 			}
 		}
-	})
-	if cause := context.Cause(ctx); errors.Is(cause, errLoggedIn) {
-		inv.passwordOnly = slices.Contains(q.kinds, api.PromptPassword) && !slices.ContainsFunc(q.kinds, func(k api.PromptKind) bool {
-			return k != api.PromptPassword && k != api.PromptHostKey
-		})
-		return nil
-	} else if cause != nil {
-		return cause
 	}
+	stop()
+	inv.passwordOnly = slices.Contains(q.kinds, api.PromptPassword) && !slices.ContainsFunc(q.kinds, func(k api.PromptKind) bool {
+		return k != api.PromptPassword && k != api.PromptHostKey
+	})
 	return err
 }
 
-var errLoggedIn = errors.New("logged in")
-
-// loginResult reports whether a host's state is the result of a login.
-func loginResult(h api.Host) (bool, error) {
+// loginError is why a login has failed; nil: it has not, or not yet.
+func loginError(h api.Host) error {
 	e := api.Errorf(h.Code, "%s", h.Cause).WithHint("%s", h.Hint)
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
 	}
-	if h.State == api.HostDown {
-		e.Message = fmt.Sprintf("the login to %s was cancelled by a logout", h.Alias)
-	}
 	switch h.State {
-	case api.HostUp:
-		return true, errLoggedIn
 	case api.HostNeedsLogin:
 		e.Code = api.CodeNeedsPerson
-		return true, e
-	case api.HostWaiting, api.HostBlocked, api.HostDown:
-		e.Code = cmp.Or(e.Code, api.CodeUnreachable)
-		return true, e
+	case api.HostDown:
+		e.Message = fmt.Sprintf("the login to %s was cancelled by a logout", h.Alias)
+	case api.HostUp, api.HostConnecting:
+		return nil
 	}
-	return false, nil
+	e.Code = cmp.Or(e.Code, api.CodeUnreachable)
+	return e
 }

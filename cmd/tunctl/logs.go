@@ -24,8 +24,16 @@ func logsCommand(t *term.Terminal) *cli.Command {
 	}
 }
 
+// logs shows the log that the arguments name. That of a job without a session may need a login to its host.
 func logs(ctx context.Context, inv *invocation) error {
-	q, err := logQuery(ctx, inv)
+	q := api.LogQuery{Follow: inv.Bool("follow"), Secrets: inv.Bool("secrets")}
+	var err error
+	if inv.NArg() == 2 {
+		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
+		err = inv.connectHost(ctx, q.Host, inv.login)
+	} else {
+		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,19 +81,4 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 		inv.Say("%s", empty)
 	}
 	return err
-}
-
-// logQuery is the log that the arguments name. That of a job without a session may need a
-// login to its host.
-func logQuery(ctx context.Context, inv *invocation) (api.LogQuery, error) {
-	q := api.LogQuery{Follow: inv.Bool("follow"), Secrets: inv.Bool("secrets")}
-	var err error
-	switch inv.NArg() {
-	case 2:
-		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
-		err = inv.connectHost(ctx, q.Host, inv.login)
-	default:
-		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
-	}
-	return q, err
 }

@@ -42,7 +42,9 @@ func openSession(ctx context.Context, inv *invocation) error {
 	}
 	tests := []func(api.Session) bool{hasPage, mayHavePage}
 	if which != "" {
-		tests = slices.Insert(tests, 0, func(s api.Session) bool { return hasEndpoint(s, which) })
+		tests = slices.Insert(tests, 0, func(s api.Session) bool {
+			return slices.ContainsFunc(s.Endpoints, func(e api.NamedEndpoint) bool { return e.Name == which })
+		})
 	}
 	name, err := inv.chooseSession(ctx, "Open the page of which session?", "no session has a page to open", tests...)
 	if err != nil {

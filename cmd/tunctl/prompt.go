@@ -14,12 +14,13 @@ import (
 )
 
 // promptReader puts the agent's prompts to the user at the terminal, while the command keeps
-// reading events: one of them may withdraw a question. Only the goroutine that reads the
-// events may call the methods.
+// reading events: one of them may withdraw a question. Only the goroutine that watches the agent
+// may call handle.
 type promptReader struct {
 	term   *term.Terminal
 	client *client.Client
 	keep   api.Keep // whether to save a password
+	host   string   // whose login, if another window asks for it, is worth a message
 
 	kinds     []api.PromptKind                   // of what was asked
 	open      map[string]context.CancelCauseFunc // by the prompt's id
@@ -31,6 +32,12 @@ type promptReader struct {
 // nobody else needs.
 func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 	switch {
+	case e.Status != nil:
+		for _, h := range e.Status.Hosts {
+			q.sayElsewhere(h)
+		}
+	case e.Type == api.EventHost:
+		q.sayElsewhere(*e.Host)
 	case e.Type == api.EventPrompt && e.Prompt != nil:
 		p := *e.Prompt
 		asking, withdraw := context.WithCancelCause(ctx)
@@ -55,46 +62,55 @@ func (q *promptReader) handle(ctx context.Context, e api.Event) bool {
 	return false
 }
 
-// watch puts the questions of hosts to the user until ctx or the agent ends. each gets the other events.
-func (q *promptReader) watch(ctx context.Context, waiter string, each func(api.Event)) error {
-	defer q.asking.Wait() // the end of the context closes them
+// events are those of the agent, the first with its status, until stop is called or ctx or the agent ends.
+// Meanwhile the questions of hosts are put to the user.
+func (q *promptReader) events(ctx context.Context, waiter string) (others <-chan api.Event, stop func()) {
 	answers := api.AnswersNone
 	if q.term.Interactive {
 		answers = api.AnswersTerminal
 	}
-	return q.client.Watch(ctx, answers, waiter, func(e api.Event) {
-		if !q.handle(ctx, e) {
-			each(e)
-		}
+	ctx, cancel := context.WithCancel(ctx)
+	events := make(chan api.Event)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer close(events)
+		defer q.asking.Wait() // the end of the context closes them
+		// A request has the error.
+		_ = q.client.Watch(ctx, answers, waiter, func(e api.Event) {
+			if q.handle(ctx, e) {
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		})
 	})
+	return events, func() {
+		cancel()
+		watching.Wait()
+	}
 }
 
 // during calls request, and puts the questions of hosts to the user until it returns: from before
 // the request, so that none is missed. each gets the other events.
 func (q *promptReader) during(ctx context.Context, request func(), each func(api.Event)) {
-	watching, stop := context.WithCancel(ctx)
+	events, stop := q.events(ctx, "")
+	each(<-events) // empty without an agent, as the request says
+	var passing sync.WaitGroup
+	defer passing.Wait()
 	defer stop()
-	ready, over := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		begun := sync.OnceFunc(func() { close(ready) })
-		_ = q.watch(watching, "", func(e api.Event) { // the request has the error; the first event is no prompt
-			begun()
+	passing.Go(func() {
+		for e := range events {
 			each(e)
-		})
-	}()
-	select {
-	case <-ready:
-	case <-over:
-	}
+		}
+	})
 	request()
-	stop()
-	<-over
 }
 
-// sayElsewhere says when another window asks for the login of a host.
+// sayElsewhere says when another window asks for the login of the host.
 func (q *promptReader) sayElsewhere(h api.Host) {
-	if h.Asking == "" {
+	if h.Alias != q.host || h.Asking == "" {
 		return
 	}
 	elsewhere := len(q.open) == 0
@@ -195,12 +211,9 @@ func offerPage(ctx context.Context, t *term.Terminal, p api.Prompt) error {
 	if end := strings.IndexAny(host, "/?#"); end >= 0 {
 		host = host[:end]
 	}
-	text, err := t.ReadAnswer(ctx, "Open this page of "+host+" in your browser? [Y/n] ", true)
-	if err != nil {
+	yes, err := t.Agrees(ctx, "Open this page of "+host+" in your browser?", true)
+	if !yes {
 		return err
-	}
-	if answer := (api.Answer{Text: text}); strings.TrimSpace(text) != "" && !answer.IsYes() {
-		return nil
 	}
 	if err := desktop.Open(ctx, p.LoginPage); err != nil && ctx.Err() == nil {
 		t.Say("The page did not open: copy its address into your browser.")

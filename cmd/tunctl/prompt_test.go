@@ -18,13 +18,13 @@ func TestPromptElsewhere(t *testing.T) {
 	screen := ptytest.NewTerminal(t)
 	terminal := term.New(screen.TTY, screen.TTY, screen.TTY)
 	asking := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptPassword}
-	other := &promptReader{term: terminal}
+	other := &promptReader{term: terminal, host: "narval"}
 	other.sayElsewhere(asking)
 	other.sayElsewhere(asking) // once
 	screen.Expect("narval: waiting for the login in another window\r\n")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	q := &promptReader{term: terminal, client: client.New(startFakeAgent(t).paths)}
+	q := &promptReader{term: terminal, client: client.New(startFakeAgent(t).paths), host: "narval"}
 	if !q.handle(ctx, api.Event{Type: api.EventPrompt, Prompt: &api.Prompt{ID: "1", Host: "narval", Kind: api.PromptPassword, Text: "password:"}}) {
 		t.Error("a prompt is passed on")
 	}

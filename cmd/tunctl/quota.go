@@ -23,15 +23,11 @@ func quotaCommand(t *term.Terminal) *cli.Command {
 			&cli.BoolFlag{Name: "raw", Usage: "print what the commands printed, without the table"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: invokeInterruptible(t, atMost(1, "one host", quota)),
+		Action: invokeInterruptible(t, atMost(1, "one host", ofHost(quota))),
 	}
 }
 
-func quota(ctx context.Context, inv *invocation) error {
-	host, err := inv.argumentOr(inv.onlyHost)
-	if err != nil {
-		return err
-	}
+func quota(ctx context.Context, inv *invocation, host string) error {
 	answer, err := inv.quotaOf(ctx, host)
 	if err != nil {
 		return err
@@ -76,7 +72,7 @@ func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
 		case raw:
 		case r.Read:
 			continue
-		case tellsNothing(r):
+		case r.Exit == 0 && !strings.ContainsAny(r.Output, "0123456789"): // sshare prints the head of its table also where Slurm counts no use
 			inv.Say("%s: %s reports no balance; `tunctl quota %s --raw` shows what it printed", host, r.Command, host)
 			continue
 		}
@@ -89,10 +85,4 @@ func (inv *invocation) printReports(host string, answer api.QuotaResponse) {
 			inv.Say("tunctl: %s exited with status %d", r.Command, r.Exit)
 		}
 	}
-}
-
-// tellsNothing reports whether a command has printed no numbers: sshare prints the head of its
-// table also where Slurm counts no use.
-func tellsNothing(r api.CommandReport) bool {
-	return r.Exit == 0 && !strings.ContainsAny(r.Output, "0123456789")
 }

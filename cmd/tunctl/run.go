@@ -18,6 +18,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/setup"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -56,8 +57,7 @@ func runInJob(ctx context.Context, inv *invocation) error {
 	}
 	job, err := inv.client.Submit(ctx, host, req)
 	if api.HasCode(err, api.CodeNoScheduler) && inv.Interactive {
-		text, unread := inv.ReadLine(ctx, setup.OwnMachineQuestion(host), true)
-		if unread == nil && setup.IsYes(text) {
+		if yes, _ := inv.Agrees(ctx, setup.OwnMachineQuestion(host), false); yes {
 			if err := setup.SetOwnMachine(ctx, inv.client, inv.paths.Config, host); err != nil {
 				return err
 			}
@@ -149,17 +149,14 @@ func (r *jobRun) follow(outer context.Context) error {
 			return ctx.Err()
 		}
 		if ended != "" {
-			_ = r.out.flush()
+			_, _ = r.out.to.Write(r.out.held) // it is no such line after all
 			return api.Errorf(api.CodeJobEnded, "the job ended before the command: %s", ended).
 				WithHint("`tunctl logs %s %s` shows its log again", r.host, r.job.Ref())
 		}
 		if err != nil && !slices.Contains([]api.Code{api.CodeAgent, api.CodeUnreachable, api.CodeNotReady}, api.AsError(err).Code) {
 			return api.ReplaceHint(err, "%s", r.remains())
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(runRetry):
-		}
+		_ = ctxtime.Sleep(ctx, runRetry)
 		if err := r.connectHost(ctx, r.host, r.authenticate); err != nil && ctx.Err() == nil {
 			return api.ReplaceHint(err, "%s", r.remains())
 		}
@@ -227,8 +224,7 @@ func (r *jobRun) remains() string {
 // interrupted asks whether to end the job, or says that it stays.
 func (r *jobRun) interrupted(ctx context.Context) error {
 	if r.Interactive {
-		text, err := r.ReadLine(ctx, fmt.Sprintf("End job %s, too? [y/N] ", r.job.ID), true)
-		if err == nil && setup.IsYes(text) {
+		if yes, _ := r.Agrees(ctx, fmt.Sprintf("End job %s, too?", r.job.ID), false); yes {
 			job, err := r.client.Cancel(ctx, r.host, r.job.Ref())
 			if err != nil {
 				return err
@@ -264,13 +260,6 @@ func (o *commandOutput) write(text []byte) error {
 	}
 	_, err := o.to.Write(o.held[:at])
 	o.held = append([]byte{}, o.held[at:]...)
-	return err
-}
-
-// flush passes on what is no such line after all.
-func (o *commandOutput) flush() error {
-	_, err := o.to.Write(o.held)
-	o.held = nil
 	return err
 }
 

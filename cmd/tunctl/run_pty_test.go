@@ -101,7 +101,7 @@ func TestRunOutput(t *testing.T) {
 				_ = o.write([]byte(log[:min(size, len(log))]))
 			}
 			if !o.ended {
-				_ = o.flush()
+				_, _ = o.to.Write(o.held)
 			}
 			if out.String() != tt.out || o.ended != (tt.status != "") || o.status != tt.status {
 				t.Errorf("%s, in pieces of %d: %q, %q", name, size, out.String(), o.status)

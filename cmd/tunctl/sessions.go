@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,11 +68,6 @@ func isNotDown(s api.Session) bool { return s.State != api.SessionDown }
 
 func hasPage(s api.Session) bool { return s.URL != "" && s.IsUp() }
 
-// hasEndpoint reports whether a session's job has another page of that name.
-func hasEndpoint(s api.Session, name string) bool {
-	return slices.ContainsFunc(s.Endpoints, func(e api.NamedEndpoint) bool { return e.Name == name })
-}
-
 // mayHavePage reports whether a session is up and has more than fixed forwards.
 func mayHavePage(s api.Session) bool {
 	return s.IsUp() && s.App != api.AppShell && (s.Job != nil || s.Local != "" || len(s.Forwards) == 0)
@@ -101,19 +97,36 @@ func (inv *invocation) askSession(ctx context.Context, question string, list []a
 	return names[i], nil
 }
 
-// chooseRow has the user choose a row. A Ctrl-C, or the end of input, is an error that ends
-// the program.
+// chooseRow lists rows and returns the index of the one that the user answers the question with, by its
+// number or by a text that matches it; what names such a text. A Ctrl-C, or the end of input, is an error
+// that ends the program.
 func chooseRow(ctx context.Context, t *term.Terminal, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
-	i, err := t.Choose(ctx, question, what, rows, matches)
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		t.Say("stopped; nothing was done")
-		return 0, exitError(exitInterrupted)
-	case errors.Is(err, io.EOF):
-		t.Say("nothing was chosen")
-		return 0, exitError(exitFailed)
+	for i, row := range rows {
+		t.Say("%3d) %s", i+1, row)
 	}
-	return i, err
+	for {
+		text, err := t.ReadLine(ctx, fmt.Sprintf("%s [1-%d] ", question, len(rows)), true)
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			t.Say("stopped; nothing was done")
+			return 0, exitError(exitInterrupted)
+		case errors.Is(err, io.EOF):
+			t.Say("nothing was chosen")
+			return 0, exitError(exitFailed)
+		case err != nil:
+			return 0, err
+		}
+		text = strings.TrimSpace(text)
+		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(rows) {
+			return n - 1, nil
+		}
+		for i := range rows {
+			if matches(i, text) {
+				return i, nil
+			}
+		}
+		t.Say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
+	}
 }
 
 // onlySession is the name of the one session in the config.

@@ -69,9 +69,8 @@ func shell(ctx context.Context, inv *invocation) error {
 		return inv.withNearSession(name, err)
 	}
 	defer func() { _ = conn.Close() }()
-	r := &remote{term: inv.Terminal, command: strings.Join(words, " ")}
-	r.tty = term.IsTerminal(inv.In) && term.IsTerminal(inv.Out) && !inv.Bool("T") && (len(words) == 0 || inv.Bool("t"))
-	return exitOf(name, r.run(ctx, conn))
+	tty := term.IsTerminal(inv.In) && term.IsTerminal(inv.Out) && !inv.Bool("T") && (len(words) == 0 || inv.Bool("t"))
+	return exitOf(name, runRemote(ctx, inv.Terminal, conn, strings.Join(words, " "), tty))
 }
 
 // dialGateway is an SSH client of the agent's gateway, whose host key is in the state folder.
@@ -120,16 +119,9 @@ func lost(name string, err error) error {
 	return api.Errorf(api.CodeUnreachable, "the connection to %s was lost", name).Because(err)
 }
 
-// remote is a shell or command on a host, joined to this terminal.
-type remote struct {
-	term    *term.Terminal
-	command string // "": a shell
-	tty     bool
-}
-
-// run returns how the command ended. With a terminal, Ctrl-C reaches the command as a key;
-// without one as a signal, and this program ends.
-func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
+// runRemote joins a command on a host, or a shell if it is "", to this terminal, and returns how it ended.
+// With a terminal there, Ctrl-C reaches the command as a key; without one as a signal, and this program ends.
+func runRemote(ctx context.Context, t *term.Terminal, conn *ssh.Client, command string, tty bool) error {
 	s, err := conn.NewSession()
 	if err != nil {
 		return err
@@ -139,25 +131,25 @@ func (r *remote) run(ctx context.Context, conn *ssh.Client) error {
 	if err != nil {
 		return err
 	}
-	s.Stdout, s.Stderr = term.Raw(r.term.Out), term.Raw(r.term.Err)
+	s.Stdout, s.Stderr = term.Raw(t.Out), term.Raw(t.Err)
 	sendLocale(s)
-	if r.tty {
-		restore, err := r.allocateTerminal(ctx, s)
+	if tty {
+		restore, err := allocateTerminal(ctx, t, s)
 		if err != nil {
 			return err
 		}
 		defer restore()
 	}
-	if r.command == "" {
+	if command == "" {
 		err = s.Shell()
 	} else {
-		err = s.Start(r.command)
+		err = s.Start(command)
 	}
 	if err != nil {
 		return err
 	}
 	go func() { // a read of standard input cannot be cancelled: it ends with the program
-		_, _ = io.Copy(stdin, r.term.In)
+		_, _ = io.Copy(stdin, t.In)
 		_ = stdin.Close()
 	}()
 	defer context.AfterFunc(ctx, func() {
@@ -180,23 +172,23 @@ func sendLocale(s *ssh.Session) {
 
 // allocateTerminal requests a terminal like ours, keeps it the same size, and puts ours into
 // raw mode; restore undoes that.
-func (r *remote) allocateTerminal(ctx context.Context, s *ssh.Session) (restore func(), err error) {
-	width, height, sizeErr := term.Size(r.term.Out)
+func allocateTerminal(ctx context.Context, t *term.Terminal, s *ssh.Session) (restore func(), err error) {
+	width, height, sizeErr := term.Size(t.Out)
 	if sizeErr != nil {
 		width, height = 80, 24
 	}
 	kind := cmp.Or(os.Getenv("TERM"), "xterm")
 	if refused := s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}); refused != nil {
-		r.term.Say("tunctl: the host refused a terminal; continuing without one")
+		t.Say("tunctl: the host refused a terminal; continuing without one")
 		return func() {}, nil //nolint:nilerr // as ssh does
 	}
-	undo, err := term.MakeRaw(r.term.In)
+	undo, err := term.MakeRaw(t.In)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	go term.OnResize(ctx, func() {
-		if w, h, err := term.Size(r.term.Out); err == nil && (w != width || h != height) {
+		if w, h, err := term.Size(t.Out); err == nil && (w != width || h != height) {
 			width, height = w, h
 			_ = s.WindowChange(h, w)
 		}

@@ -172,42 +172,32 @@ const backupSuffix = ".before-tunctl"
 // changed it before. A link, as in a folder of dotfiles, stays a link; any other file that
 // becomes empty is removed.
 func editFile(path, mark string, change func(string) string) (backup string, err error) {
-	linked := false
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		info, err := os.Lstat(path)
-		linked = err == nil && info.Mode()&fs.ModeSymlink != 0
-		path = target
-	}
-	mode, regular := fs.FileMode(0o600), true
-	before, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return "", err
-		}
-	case err != nil:
+	file, mode, err := atomicfile.Target(path)
+	if err != nil {
 		return "", err
-	default:
-		info, err := os.Stat(path)
-		if err != nil {
-			return "", err
-		}
-		mode, regular = info.Mode().Perm(), info.Mode().IsRegular()
+	}
+	before, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err != nil {
+		return "", err
 	}
 	after := change(string(before))
+	_, noLink := os.Readlink(path)
 	switch {
 	case after == string(before):
 		return "", nil
-	case !regular: // root could replace /dev/null, which stands for no ssh config
+	case !mode.IsRegular(): // root could replace /dev/null, which stands for no ssh config
 		return "", fmt.Errorf("%s is not a regular file", path)
-	case after == "" && !linked:
-		return "", os.Remove(path)
+	case after == "" && noLink != nil:
+		return "", os.Remove(file)
 	}
 	if len(before) > 0 && !strings.Contains(string(before), mark) {
-		backup = path + backupSuffix
-		if err := atomicfile.Write(backup, before, mode); err != nil {
+		backup = file + backupSuffix
+		if err := atomicfile.Write(backup, before, mode.Perm()); err != nil {
 			return "", err
 		}
 	}
-	return backup, atomicfile.Write(path, []byte(after), mode)
+	return backup, atomicfile.Write(file, []byte(after), mode.Perm())
 }

@@ -99,11 +99,7 @@ func printStatus(t *term.Terminal, st api.Status, named bool) error {
 		t.Say("no sessions yet: `tunctl init` adds one; " + demoHint)
 		return nil
 	}
-	draw := show.Status
-	if named {
-		draw = show.DetailedStatus
-	}
-	if _, err := fmt.Fprint(t.Out, draw(term.LayoutFor(t.Out), st, time.Now())); err != nil {
+	if _, err := fmt.Fprint(t.Out, show.Status(term.LayoutFor(t.Out), st, named, time.Now())); err != nil {
 		return err
 	}
 	if !named && slices.ContainsFunc(st.Sessions, show.IsCut) {

@@ -20,12 +20,8 @@ import (
 func openStream(ctx context.Context, t *term.Terminal, cl *client.Client, req api.StreamRequest) (s *client.Stream, err error) {
 	open := func() { s, err = cl.Stream(ctx, req) }
 	if t.Interactive {
-		q := &promptReader{term: t, client: cl}
-		q.during(ctx, open, func(e api.Event) {
-			if e.Type == api.EventHost && e.Host.Alias == req.Host {
-				q.sayElsewhere(*e.Host)
-			}
-		})
+		q := &promptReader{term: t, client: cl, host: req.Host}
+		q.during(ctx, open, func(api.Event) {})
 	} else {
 		req.Unattended = true
 		open()

@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/action"
 	"tunctl/internal/api"
+	"tunctl/internal/cmdline"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/lists"
 	"tunctl/internal/setup"
@@ -135,8 +136,7 @@ type upLine struct {
 func (u *up) start(ctx context.Context, open bool) error {
 	session, err := u.bringUp(ctx)
 	if api.HasCode(err, api.CodeNoScheduler) && u.Interactive && !u.json {
-		text, unread := u.ReadLine(ctx, setup.OwnMachineQuestion(session.Host), true)
-		if unread == nil && setup.IsYes(text) {
+		if yes, _ := u.Agrees(ctx, setup.OwnMachineQuestion(session.Host), false); yes {
 			if err := setup.SetOwnMachine(ctx, u.client, u.paths.Config, session.Host); err != nil {
 				return err
 			}
@@ -241,9 +241,9 @@ func (u *up) deadline(ctx context.Context) (context.Context, context.CancelFunc)
 // follow watches events from before the request, so that no question of a host is missed, and
 // returns when the session is ready or settled.
 func (u *up) follow(ctx context.Context) (api.Session, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	events, gone := u.watch(ctx)
-	defer func() { cancel(); <-gone }()
+	q := &promptReader{term: u.Terminal, client: u.client}
+	events, stop := q.events(ctx, u.waiter)
+	defer stop()
 	first, ok := <-events
 	if !ok && ctx.Err() != nil {
 		return api.Session{}, ctx.Err()
@@ -259,7 +259,11 @@ func (u *up) follow(ctx context.Context) (api.Session, error) {
 	}
 	session := answer.Session
 	u.name = session.Name
-	draw := u.drawing()
+	screen := u.Terminal
+	if u.json {
+		screen = term.New(nil, nil, io.Discard)
+	}
+	draw := show.NewProgress(screen, u.attaches)
 	defer draw.Stop()
 	for {
 		if len(session.Candidates) > 0 && u.Interactive && !u.json {
@@ -318,24 +322,6 @@ func (u *up) choose(ctx context.Context, jobs []api.Job) (api.UpResponse, error)
 	return u.client.Up(ctx, req)
 }
 
-// watch streams events into a channel until ctx ends or the agent stops.
-func (u *up) watch(ctx context.Context) (<-chan api.Event, <-chan struct{}) {
-	events := make(chan api.Event)
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		defer close(events)
-		q := &promptReader{term: u.Terminal, client: u.client}
-		_ = q.watch(ctx, u.waiter, func(e api.Event) { // its end closes the channel
-			select {
-			case events <- e:
-			case <-ctx.Done():
-			}
-		})
-	}()
-	return events, gone
-}
-
 // next waits for the session's next state. Events before the request are out of date.
 func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, now api.Session) (api.Session, error) {
 	for {
@@ -363,14 +349,6 @@ func (u *up) next(ctx context.Context, events <-chan api.Event, from time.Time, 
 			return now, ctx.Err()
 		}
 	}
-}
-
-// drawing shows the progress on the terminal; with --json nothing.
-func (u *up) drawing() *show.Progress {
-	if u.json {
-		return show.NewProgress(term.New(nil, nil, io.Discard), u.attaches)
-	}
-	return show.NewProgress(u.Terminal, u.attaches)
 }
 
 // failure is the error of a session that settled without being ready.
@@ -458,4 +436,22 @@ func (u *up) remains(last, now api.Session) string {
 		return fmt.Sprintf("no job was submitted, and none will be until the next `tunctl up %s`", u.name)
 	}
 	return fmt.Sprintf("it continues in the background: `tunctl up %s` waits again, `tunctl down %s` stops it", u.name, u.name)
+}
+
+// withFlag is --with NAME=VALUE, which may be given several times.
+func withFlag(usage string) cli.Flag {
+	return cmdline.RepeatedFlag{StringSliceFlag: &cli.StringSliceFlag{Name: "with", Usage: usage}}
+}
+
+// answersOf is --with NAME=VALUE by the names; the last of several for one name counts.
+func answersOf(c *cli.Context) (map[string]string, error) {
+	answers := map[string]string{}
+	for _, text := range c.StringSlice("with") {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usagef("--with takes NAME=VALUE, not %q", text)
+		}
+		answers[name] = value
+	}
+	return answers, nil
 }

@@ -66,9 +66,8 @@ func New(o Options) (*Agent, error) {
 	}
 	a := &Agent{opt: o, since: time.Now(), certificates: certificates{}, Parts: &session.Parts{
 		Limits: o.Limits, Log: o.Log, Store: st, History: state.NewHistory(o.Paths.History()),
-		Hub: events.NewHub(), Usage: usage.NewHub(), Settings: settings.Open(o.Paths, o.SSHConfig, o.Log),
+		Hub: events.NewHub(), Usage: usage.NewHub(), Settings: settings.Open(o.Paths, o.SSHConfig, o.Log), Dashboard: o.Paths.Dashboard,
 	}}
-	a.Kept.Dashboard = o.Paths.Dashboard
 	session.NewRegistry(a.Parts)
 	a.server = &server{
 		Parts: a.Parts, paths: o.Paths, prompts: events.NewPrompts(a.Hub),
@@ -76,7 +75,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.Hosts = hosts.New(hosts.Options{
 		Settings: a.Settings, Store: st, Relays: o.Paths.Relays(), Prompter: a.server.prompts, Log: o.Log, Changed: a.hostChanged, Practice: o.Practice, Network: o.network,
-		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Probe.Every, Quota: o.Limits.Quota,
+		Connections: o.Limits.Tunnel, Jobs: o.Limits.Jobs, Retry: o.Limits.Run.Probe.Every, Quota: o.Limits.Quota,
 	})
 	return a, nil
 }

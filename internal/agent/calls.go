@@ -45,19 +45,11 @@ func (a *server) handleDown(ctx context.Context, req api.DownRequest) (api.DownR
 	return done, nil
 }
 
-func (a *server) handleOpen(r *http.Request, _ api.None) (api.OpenResponse, error) {
-	s, err := a.Sessions.Find(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
+func handleOpen(s *session.Session, r *http.Request, _ api.None) (api.OpenResponse, error) {
 	return s.Page(r.Context(), r.PathValue("endpoint"))
 }
 
-func (a *server) handleClientPage(r *http.Request, req api.ClientPageRequest) (api.OpenResponse, error) {
-	s, err := a.Sessions.Find(r.PathValue("name"))
-	if err != nil {
-		return api.OpenResponse{}, err
-	}
+func handleClientPage(s *session.Session, _ *http.Request, req api.ClientPageRequest) (api.OpenResponse, error) {
 	return session.ClientPage(s, req.New)
 }
 
@@ -65,7 +57,7 @@ func (a *server) handleClientPage(r *http.Request, req api.ClientPageRequest) (a
 // jobs to choose from.
 func (a *server) handleAttach(ctx context.Context, req api.AttachRequest) (api.AttachResponse, error) {
 	a.Hosts.UseEnv(req.Env)
-	if err := a.Hosts.AllowedAndConnected(ctx, req.Host); err != nil {
+	if err := a.Hosts.Connected(ctx, req.Host); err != nil {
 		return api.AttachResponse{}, err
 	}
 	job, choice, err := a.chooseJob(ctx, req)
@@ -224,15 +216,11 @@ const scriptTimeout = 3 * time.Second
 
 // handleChoices says what may be chosen for a session's next run, and if the request wants it, what
 // the session's own script has. Without that, it queries no host.
-func (a *server) handleChoices(r *http.Request, _ url.Values) (api.ChoicesResponse, error) {
-	s, err := a.Sessions.Find(r.PathValue("name"))
-	if err != nil {
-		return api.ChoicesResponse{}, err
-	}
+func (a *server) handleChoices(s *session.Session, r *http.Request, _ url.Values) (api.ChoicesResponse, error) {
 	s.Reconfigure()
 	source := a.Source(s.Config())
 	options := source.Options()
-	if jobs, err := a.Hosts.ConnectedWatcher(source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
+	if jobs, err := a.Hosts.ConnectedWatcher(r.Context(), source.Session.Host); err == nil && r.URL.Query().Get("script") != "" {
 		ctx, cancel := context.WithTimeout(r.Context(), scriptTimeout)
 		defer cancel()
 		if err := source.ReadScript(ctx, jobs, options); err != nil {
@@ -300,7 +288,7 @@ func (a *server) previewPlans(ctx context.Context, req api.PreviewRequest) (host
 		}
 		plans = append(plans, plan)
 	}
-	return cfg.Host, plans, a.Hosts.AllowedAndConnected(ctx, cfg.Host)
+	return cfg.Host, plans, a.Hosts.Connected(ctx, cfg.Host)
 }
 
 // handleAssistantUp brings a session up if the user agrees. A job that it needs must fit

@@ -35,7 +35,7 @@ type checkup struct {
 // handleCheck is the agent's part of `tunctl doctor`. It never connects.
 func (a *server) handleCheck(ctx context.Context, req api.CheckRequest) (api.CheckResponse, error) {
 	c := &checkup{agent: a.Parts, name: req.Host, host: a.Hosts.Pool.Host(req.Host), checks: []api.Check{}}
-	if err := a.Hosts.Connected(req.Host); err != nil {
+	if err := a.Hosts.Connected(ctx, req.Host); err != nil {
 		return api.CheckResponse{}, err
 	}
 	if req.Session == "" {
@@ -147,7 +147,7 @@ func (c *checkup) disk(ctx context.Context) {
 // forwarding dials a port on the login node where nothing listens: "refused" proves that
 // the host forwards, and disturbs nobody.
 func (c *checkup) forwarding(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Probe.Request)
+	ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Run.Probe.Request)
 	defer cancel()
 	conn, err := c.host.Dial(ctx, "tcp", "127.0.0.1:9")
 	if err == nil {
@@ -182,7 +182,7 @@ func (c *checkup) checkSession(ctx context.Context) {
 	}
 	c.log(ctx, *f.Job())
 	c.page(ctx, f)
-	if nodes := c.session.Nodes(); nodes != nil && f.Answers {
+	if nodes, err := c.session.RunningNodes(); err == nil && f.Answers {
 		c.lostConnection(nodes.Ends(), c.session.Status())
 		if extension := session.RunsCells(ctx, c.session); extension != "" {
 			c.ok("cells", "the server runs cells itself (%s) and keeps their output while no page is open: `tunctl output` has nothing of them", extension)
@@ -266,7 +266,7 @@ func (c *checkup) log(ctx context.Context, job api.Job) {
 func (c *checkup) page(ctx context.Context, f facts.Facts) {
 	var err error
 	if ep := f.Endpoint; ep != nil && ep.Reach != api.ReachNode && !ep.TakesOneClient() {
-		ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Probe.Request)
+		ctx, cancel := context.WithTimeout(ctx, c.agent.Limits.Run.Probe.Request)
 		defer cancel()
 		err = probe.Once(ctx, c.host, *ep)
 	}

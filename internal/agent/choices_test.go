@@ -73,7 +73,7 @@ func TestChoices(t *testing.T) {
 		}
 		store.SetFound("practice", map[string][]string{"account": {"def", "not one word"}, "partition": {"gpu"}})
 		w.start()
-		known, err := w.client.Choices(t.Context(), "jupyter")
+		known, err := w.client.Choices(t.Context(), "jupyter", false)
 		must(t, err)
 		values, choices, found := map[string]string{}, map[string]string{}, ""
 		for _, o := range known.Options {
@@ -92,11 +92,11 @@ func TestChoices(t *testing.T) {
 		if got := fmt.Sprint(known.Recent); got != "[hours=1 hours=6 hours=5 hours=4 hours=3]" {
 			t.Errorf("recent choices %s", got)
 		}
-		own, err := w.client.Choices(t.Context(), "own")
+		own, err := w.client.Choices(t.Context(), "own", false)
 		if err != nil || len(own.Options) != len(jobwatch.ListedChoices("slurm")) || own.Recent == nil {
 			t.Errorf("of a script: %+v, %v", own, err)
 		}
-		if none, err := w.client.Choices(t.Context(), "db"); err != nil || len(none.Options) != 0 {
+		if none, err := w.client.Choices(t.Context(), "db", false); err != nil || len(none.Options) != 0 {
 			t.Errorf("of forwards: %+v, %v", none, err)
 		}
 
@@ -119,7 +119,7 @@ func TestChoices(t *testing.T) {
 		w.script("#!/bin/sh\n#SBATCH --time=90 --mem=2G\n")
 		w.login("practice")
 		w.untilHost("practice", "connected", func(h api.Host) bool { return h.State == api.HostUp })
-		own, err = w.client.ChoicesAndScript(t.Context(), "own")
+		own, err = w.client.Choices(t.Context(), "own", true)
 		inScript := api.Choices{}
 		for _, o := range own.Options {
 			if o.Script != "" {

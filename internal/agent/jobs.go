@@ -30,12 +30,8 @@ const submitTimeout = 10 * time.Minute
 
 // handleJobs lists the user's jobs on a connected host.
 func (a *server) handleJobs(r *http.Request, _ url.Values) (api.JobsResponse, error) {
-	host := r.PathValue("host")
-	if err := a.Hosts.Connected(host); err != nil {
-		return api.JobsResponse{}, err
-	}
 	a.Sessions.ObserveAll() // the host may have been connected just now
-	return a.Hosts.Jobs(r.Context(), host, r.URL.Query().Get("ended") != "")
+	return a.Hosts.Jobs(r.Context(), r.PathValue("host"), r.URL.Query().Get("ended") != "")
 }
 
 // handleLastJobs lists the jobs that a host's scheduler reported last and those of its
@@ -60,7 +56,7 @@ func (a *server) handleLastJobs(r *http.Request, _ api.None) (api.JobsResponse, 
 // handleSubmitJob submits a job that belongs to no session.
 func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.JobResponse, error) {
 	host := r.PathValue("host")
-	jobs, err := a.Hosts.ConnectedWatcher(host)
+	jobs, err := a.Hosts.ConnectedWatcher(r.Context(), host)
 	if err != nil {
 		return api.JobResponse{}, err
 	}
@@ -148,10 +144,7 @@ func (a *server) jobLog(ctx context.Context, host, id string) (logs.Stream, erro
 	if err != nil {
 		return logs.Stream{}, err
 	}
-	path := job.Log
-	if path == "" && len(job.OtherLogs) > 0 {
-		path = job.OtherLogs[0]
-	}
+	path := cmp.Or(append([]string{job.Log}, job.OtherLogs...)...)
 	if path == "" {
 		return logs.Stream{}, api.Errorf(api.CodeNotReady, "no readable log for job %s, which is %s", job.ID, job.State).
 			WithHint("%s", cmp.Or(job.Hint, `log = "~/{name}.{id}.log" in the config of a session sets the path`))
@@ -237,29 +230,27 @@ func (a *server) sessionLog(ctx context.Context, name string, follow bool) (logs
 	return src, nil
 }
 
-// endJobs ends jobs one after another, so that no scheduler gets them all at once. It continues if
+// handleEndJobs ends jobs one after another, so that no scheduler gets them all at once. It continues if
 // the client leaves.
-func endJobs(a *server) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var req api.EndJobsRequest
-		if err := localapi.Decode(w, r, &req); err != nil {
-			localapi.Fail(w, err)
-			return
+func (a *server) handleEndJobs(w http.ResponseWriter, r *http.Request) {
+	var req api.EndJobsRequest
+	if err := localapi.Decode(w, r, &req); err != nil {
+		localapi.Fail(w, err)
+		return
+	}
+	a.Hosts.UseEnv(req.Env)
+	out, ctx := localapi.NewLines(w), context.WithoutCancel(r.Context())
+	for i, job := range req.Jobs {
+		progress := api.EndJobsProgress{Done: i + 1}
+		var err error
+		if job.Session != "" {
+			_, err = a.handleDown(ctx, api.DownRequest{Session: job.Session, Cancel: true})
+		} else {
+			_, err = a.cancelJob(ctx, job.Host, job.Job)
 		}
-		a.Hosts.UseEnv(req.Env)
-		out, ctx := localapi.NewLines(w), context.WithoutCancel(r.Context())
-		for i, job := range req.Jobs {
-			progress := api.EndJobsProgress{Done: i + 1}
-			var err error
-			if job.Session != "" {
-				_, err = a.handleDown(ctx, api.DownRequest{Session: job.Session, Cancel: true})
-			} else {
-				_, err = a.cancelJob(ctx, job.Host, job.Job)
-			}
-			if err != nil {
-				progress.Error = localapi.ErrorOf(err)
-			}
-			_ = out.Send(progress) // nobody may read it any more
+		if err != nil {
+			progress.Error = localapi.ErrorOf(err)
 		}
+		_ = out.Send(progress) // nobody may read it any more
 	}
 }

@@ -21,7 +21,7 @@ import (
 // tests of their own that they show the lines of show.OtherJobs.
 func readings(st api.Status, s api.Session, now time.Time) map[string]string {
 	return map[string]string{
-		"status":         show.Status(term.Layout{}, api.Status{Sessions: []api.Session{s}, Hosts: st.Hosts}, now),
+		"status":         show.Status(term.Layout{}, api.Status{Sessions: []api.Session{s}, Hosts: st.Hosts}, false, now),
 		"status SESSION": show.SessionPage(term.Layout{}, s, now),
 	}
 }

@@ -40,7 +40,7 @@ func TestNewAgent(t *testing.T) {
 			}
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			r.SetPathValue("name", modelSession)
-			if _, err := l.agent.server.handleOpen(r, api.None{}); err == nil { // it makes the session, which stays down
+			if _, err := ofSession(l.agent.server, handleOpen)(r, api.None{}); err == nil { // it makes the session, which stays down
 				m.t.Error("a session that is down has a page")
 			}
 		}

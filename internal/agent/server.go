@@ -34,7 +34,7 @@ func (a *server) routes() http.Handler {
 	mux.HandleFunc(string(api.CallWatch), a.handleWatch)
 	mux.HandleFunc(string(api.CallUsage), a.handleUsage)
 	mux.HandleFunc(string(api.CallPreview), a.handlePreview)
-	mux.HandleFunc(string(api.CallEndJobs), endJobs(a))
+	mux.HandleFunc(string(api.CallEndJobs), a.handleEndJobs)
 	mux.HandleFunc(string(api.CallLog), a.handleLog)
 	mux.HandleFunc(string(api.CallJobLog), a.handleLog)
 	mux.HandleFunc(string(api.CallStream), a.handleStream)
@@ -55,34 +55,22 @@ func (a *server) routes() http.Handler {
 	localapi.Handle(mux, api.CallStatus, func(context.Context, api.None) (api.Status, error) { return a.status(), nil })
 	localapi.Handle(mux, api.CallBalances, func(context.Context, api.None) ([]api.HostBalances, error) { return a.Store.Balances(), nil })
 	localapi.Handle(mux, api.CallStop, func(context.Context, api.None) (api.None, error) { a.stop(); return api.None{}, nil })
-	localapi.HandleAt(mux, api.CallOpen, a.handleOpen)
-	localapi.HandleAt(mux, api.CallOpenEndpoint, a.handleOpen)
-	localapi.HandleAt(mux, api.CallClientPage, a.handleClientPage)
-	localapi.HandleAt(mux, api.CallChoices, a.handleChoices)
+	localapi.HandleAt(mux, api.CallOpen, ofSession(a, handleOpen))
+	localapi.HandleAt(mux, api.CallOpenEndpoint, ofSession(a, handleOpen))
+	localapi.HandleAt(mux, api.CallClientPage, ofSession(a, handleClientPage))
+	localapi.HandleAt(mux, api.CallChoices, ofSession(a, a.handleChoices))
 	localapi.HandleAt(mux, api.CallAnswer, a.handleAnswer)
-	localapi.HandleAt(mux, api.CallScheduler, func(r *http.Request, _ api.None) (api.SchedulerResponse, error) {
-		name, err := a.Hosts.Scheduler(r.Context(), r.PathValue("host"))
-		return api.SchedulerResponse{Scheduler: name}, err
-	})
-	localapi.HandleAt(mux, api.CallOfferKey, func(r *http.Request, _ api.None) (api.KeyOffer, error) {
-		offer, err := a.Hosts.OfferKey(r.Context(), r.PathValue("host"))
-		return api.KeyOffer{Offer: offer}, err
-	})
+	localapi.HandleAt(mux, api.CallScheduler, ofHost(a.Hosts.Scheduler))
+	localapi.HandleAt(mux, api.CallOfferKey, ofHost(a.Hosts.OfferKey))
 	localapi.HandleAt(mux, api.CallInstallKey, func(r *http.Request, req api.KeyRequest) (api.Key, error) {
 		a.Hosts.UseEnv(req.Env)
 		return a.Hosts.InstallKey(r.Context(), r.PathValue("host"), req.Plain)
 	})
-	localapi.HandleAt(mux, api.CallRemoveKey, func(r *http.Request, _ api.None) (api.Key, error) {
-		return a.Hosts.RemoveKey(r.Context(), r.PathValue("host"))
-	})
-	localapi.HandleAt(mux, api.CallLook, func(r *http.Request, _ api.None) (api.Look, error) {
-		return a.Hosts.Look(r.Context(), r.PathValue("host"))
-	})
+	localapi.HandleAt(mux, api.CallRemoveKey, ofHost(a.Hosts.RemoveKey))
+	localapi.HandleAt(mux, api.CallLook, ofHost(a.Hosts.Look))
 	localapi.HandleAt(mux, api.CallJobs, a.handleJobs)
 	localapi.HandleAt(mux, api.CallLastJobs, a.handleLastJobs)
-	localapi.HandleAt(mux, api.CallFree, func(r *http.Request, _ api.None) (api.Free, error) {
-		return a.Hosts.Free(r.Context(), r.PathValue("host"))
-	})
+	localapi.HandleAt(mux, api.CallFree, ofHost(a.Hosts.Free))
 	localapi.HandleAt(mux, api.CallSubmit, a.handleSubmitJob)
 	localapi.HandleAt(mux, api.CallJob, func(r *http.Request, _ api.None) (api.JobResponse, error) {
 		job, err := a.Hosts.Job(r.Context(), r.PathValue("host"), r.PathValue("id"))
@@ -93,6 +81,22 @@ func (a *server) routes() http.Handler {
 		return api.JobResponse{Job: job}, err
 	})
 	return mux
+}
+
+// ofHost answers a request about the host in its path.
+func ofHost[Out any](answer func(ctx context.Context, host string) (Out, error)) func(*http.Request, api.None) (Out, error) {
+	return func(r *http.Request, _ api.None) (Out, error) { return answer(r.Context(), r.PathValue("host")) }
+}
+
+// ofSession answers a request about the session in its path.
+func ofSession[In, Out any](a *server, answer func(*session.Session, *http.Request, In) (Out, error)) func(*http.Request, In) (Out, error) {
+	return func(r *http.Request, in In) (out Out, err error) {
+		s, err := a.Sessions.Find(r.PathValue("name"))
+		if err != nil {
+			return out, err
+		}
+		return answer(s, r, in)
+	}
 }
 
 // withConfig refuses a client that insists on another config file than the agent's. Before
@@ -193,14 +197,13 @@ func (a *server) status() api.Status {
 	for s := range a.streams.Range {
 		agent.Streams = append(agent.Streams, *s.(*api.OpenStream))
 	}
-	st := api.Status{
+	return api.Status{
 		Version:  api.Version,
 		Agent:    &agent,
 		Config:   a.Settings.Problem(),
 		Hosts:    append([]api.Host{}, a.Hosts.All()...),
 		Sessions: a.Sessions.All(),
 	}
-	return st
 }
 
 // handleUsage streams what the jobs of all sessions use, or that of one: first the samples

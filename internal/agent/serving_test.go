@@ -198,7 +198,7 @@ func TestServer(t *testing.T) {
 	t.Run("that writes nothing is called silent until it does", func(t *testing.T) {
 		w := newWorld(t)
 		w.stop()
-		w.limits = func(l *session.Limits) { l.Silent = 200 * time.Millisecond }
+		w.limits = func(l *session.Limits) { l.Run.Silent = 200 * time.Millisecond }
 		w.start()
 		speak := filepath.Join(w.cluster.Home(), "speak")
 		script := "#!/bin/bash\n#SBATCH --output=quiet.%j.log\nuntil test -e " + speak + "; do sleep 0.05; done\necho hello\nsleep 600\n"

@@ -21,10 +21,11 @@ func TestUpToPage(t *testing.T) {
 	t.Run("is ready by the log before the scheduler says that the job runs", func(t *testing.T) {
 		for _, dialect := range []string{lab.Slurm, lab.PBS} {
 			t.Run(dialect, func(t *testing.T) {
-				w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: 1500 * time.Millisecond})
+				w := newWorldWith(t, lab.Options{Dialect: dialect, QueueFor: time.Hour})
 				w.restart(config+"job = \"practice\"\n", oneAnswer)
 				w.bringUp()
-				w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+				queued := w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
+				must(t, w.cluster.StartJob(queued.Job.ID))
 				w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting })
 				if s := w.until("ready", ready); s.Job.State != api.JobRunning || s.Job.Node != "" {
 					t.Errorf("the job is %+v", s.Job)

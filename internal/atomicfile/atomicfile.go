@@ -11,7 +11,7 @@ import (
 )
 
 // Write replaces or creates the file at path, with exactly that mode. It replaces a
-// symbolic link at path: a caller that wants its target resolves the link first.
+// symbolic link at path, unless the caller writes to its Target.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	temp, err := fill(path, data, mode)
 	if err != nil {
@@ -21,6 +21,19 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return syncFolder(filepath.Dir(path))
+}
+
+// Target is the file that a path leads to, over symbolic links, and its mode: 0600 if there is none.
+func Target(path string) (file string, mode fs.FileMode, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, 0o600, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	file, err = filepath.EvalSymlinks(path)
+	return file, info.Mode(), err
 }
 
 // Create creates the file at path with exactly that mode. If it exists, also if another

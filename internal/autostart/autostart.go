@@ -74,6 +74,7 @@ type runner func(ctx context.Context, name string, args ...string) ([]byte, erro
 type Autostart struct {
 	program string
 	methods []method
+	keeper  supervisor // nil: only starts the agent
 }
 
 // method is one way to start a part. At most one method of a part is wanted.
@@ -82,6 +83,12 @@ type method interface {
 	install(ctx context.Context, program string) error
 	remove(ctx context.Context) error
 	entry(ctx context.Context, program string) (Entry, error)
+}
+
+// supervisor is a method that starts the agent again after a crash.
+type supervisor interface {
+	method
+	start(ctx context.Context) error // now
 }
 
 // New returns start at login for this program. It reads nothing yet. Without a tray, that is left out, on
@@ -113,9 +120,10 @@ func newFor(m machine) (*Autostart, error) {
 			return nil, fmt.Errorf("cannot find out who you are: %w", err)
 		}
 		t := &task{user: user.Uid, dir: filepath.Join(os.Getenv("SystemRoot"), "System32", "Tasks"), run: m.run}
-		a.methods = windowsMethods(t, openRegistry())
+		a.methods, a.keeper = windowsMethods(t, openRegistry()), t
 	default:
-		a.methods = linuxMethods(m)
+		u := newUnit(m)
+		a.methods, a.keeper = linuxMethods(u, m), u
 	}
 	return a, nil
 }
@@ -215,7 +223,11 @@ type file struct {
 	top     string // of the folders that are removed with the file, if they are empty: it stays
 	text    func(p Part, program string) string
 	program func(text string) string // reads it back
+	used    func() bool              // no better method is
+	enabled func(ctx context.Context, text string) bool
 }
+
+func (f *file) wanted() bool { return f.used() }
 
 // install replaces the file, and creates folders as needed. It does not write the
 // same text again, so that nothing that watches the folder wakes.
@@ -247,8 +259,7 @@ func removeFile(path, stop string) error {
 	return nil
 }
 
-// read returns the entry, which the system starts if its text is enabled.
-func (f *file) read(program string, enabled func(text string) bool) (Entry, error) {
+func (f *file) entry(ctx context.Context, program string) (Entry, error) {
 	e := Entry{Part: f.Part, Kind: f.kind, Path: f.path}
 	text, err := os.ReadFile(f.path)
 	switch {
@@ -258,8 +269,8 @@ func (f *file) read(program string, enabled func(text string) bool) (Entry, erro
 		return e, fmt.Errorf("cannot read the start at login entry: %w", err)
 	}
 	e.Installed = true
-	e.Enabled = enabled(string(text))
-	e.Stale = string(text) != f.text(f.Part, program)
+	e.Enabled = f.enabled(ctx, string(text))
+	e.Stale = e.Enabled && string(text) != f.text(f.Part, program)
 	e.Program = f.program(string(text))
 	return e, nil
 }

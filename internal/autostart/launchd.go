@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,20 +16,21 @@ import (
 
 // launchdMethods are the methods of macOS.
 func launchdMethods(m machine) []method {
-	return []method{newLaunchAgent(Agent, m, false), newLaunchAgent(Tray, m, m.noTray)}
+	return []method{newLaunchAgent(Agent, m, true), newLaunchAgent(Tray, m, !m.noTray)}
 }
 
 // launchAgent is a part as a LaunchAgent. Only its file is written: launchd reads the
 // folder at login, and loading or unloading it now would start or end a process.
 type launchAgent struct {
 	file
-	run     runner
-	missing bool // from this build
+	run runner
 }
 
-func newLaunchAgent(p Part, m machine, missing bool) *launchAgent {
+func newLaunchAgent(p Part, m machine, exists bool) *launchAgent {
 	path := filepath.Join(m.homeDir, "Library", "LaunchAgents", label(p)+".plist")
-	return &launchAgent{file{p, "launchd", path, m.homeDir, plistText, plistProgram}, m.run, missing}
+	l := &launchAgent{file{p, "launchd", path, m.homeDir, plistText, plistProgram, func() bool { return exists }, nil}, m.run}
+	l.enabled = func(ctx context.Context, _ string) bool { return !l.disabled(ctx) }
+	return l
 }
 
 // label is the name of a part for launchd.
@@ -43,14 +45,8 @@ var plist string
 
 // plistText is the file for a part of a program.
 func plistText(p Part, program string) string {
-	words := lists.Map(append([]string{program}, p.args()...), func(word string) string { return "\t\t<string>" + xmlText(word) + "</string>\n" })
+	words := lists.Map(append([]string{program}, p.args()...), func(word string) string { return "\t\t<string>" + html.EscapeString(word) + "</string>\n" })
 	return strings.NewReplacer("LABEL", label(p), "ARGUMENTS", strings.Join(words, "")).Replace(plist)
-}
-
-func xmlText(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder takes everything
-	return b.String()
 }
 
 // plistProgram reads the first of the arguments back.
@@ -68,8 +64,6 @@ func plistProgram(text string) string {
 	return arguments.Words[0]
 }
 
-func (l *launchAgent) wanted() bool { return !l.missing }
-
 func (l *launchAgent) install(ctx context.Context, program string) error {
 	// Where macOS runs an application that was downloaded and never moved. The folder is
 	// gone when the application ends.
@@ -84,8 +78,8 @@ func (l *launchAgent) install(ctx context.Context, program string) error {
 }
 
 func (l *launchAgent) entry(ctx context.Context, program string) (Entry, error) {
-	e, err := l.read(program, func(string) bool { return !l.disabled(ctx) })
-	e.Stale = e.Stale || e.Installed && l.missing
+	e, err := l.file.entry(ctx, program)
+	e.Stale = e.Stale || e.Installed && !l.wanted() // this build lacks the part
 	return e, err
 }
 

@@ -19,19 +19,16 @@ const RestartDelay = time.Second
 // unit is the agent as a systemd user unit.
 type unit struct {
 	file
-	link   string // enables it
-	socket string // of the user's systemd
-	run    runner
+	link string // enables it
+	run  runner
 }
 
 func newUnit(m machine) *unit {
 	dir := filepath.Join(m.configDir, "systemd", "user")
-	return &unit{
-		file:   file{Agent, "systemd", filepath.Join(dir, unitName), m.configDir, unitText, unitProgram},
-		link:   filepath.Join(dir, "default.target.wants", unitName),
-		socket: filepath.Join(m.runtimeDir, "systemd", "private"),
-		run:    m.run,
-	}
+	link, socket := filepath.Join(dir, "default.target.wants", unitName), filepath.Join(m.runtimeDir, "systemd", "private")
+	runs := func() bool { return filepath.IsAbs(socket) && exists(socket) }
+	enabled := func(context.Context, string) bool { return runs() && exists(link) }
+	return &unit{file{Agent, "systemd", filepath.Join(dir, unitName), m.configDir, unitText, unitProgram, runs, enabled}, link, m.run}
 }
 
 // packagedUnit is the unit's file, as packages install it. It hides no files: the agent reads keys anywhere in the
@@ -64,8 +61,6 @@ func unitProgram(text string) string {
 	return program
 }
 
-func (u *unit) wanted() bool { return filepath.IsAbs(u.socket) && exists(u.socket) }
-
 func (u *unit) install(ctx context.Context, program string) error {
 	if strings.ContainsAny(program, unitForbidden) {
 		return fmt.Errorf("systemd cannot start a program with a quote or backslash in its path: move %q", program)
@@ -97,11 +92,6 @@ func (u *unit) remove(ctx context.Context) error {
 	return err
 }
 
-func (u *unit) entry(_ context.Context, program string) (Entry, error) {
-	return u.read(program, func(string) bool { return u.wanted() && exists(u.link) })
-}
-
-// start starts the unit now.
 func (u *unit) start(ctx context.Context) error {
 	_, err := u.run(ctx, "systemctl", "--user", "start", unitName)
 	return err
@@ -113,25 +103,18 @@ var errNoUnit = errors.New("the agent has no enabled unit or task")
 // StartAgent starts the enabled unit or task of the agent now, so that a command that needs
 // an agent does not start a second one.
 func (a *Autostart) StartAgent(ctx context.Context) error {
-	for _, m := range a.methods {
-		supervisor, ok := m.(interface {
-			start(ctx context.Context) error
-		})
-		if !ok {
-			continue
-		}
-		if e, err := m.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale {
-			return errors.Join(errNoUnit, err)
-		}
-		return supervisor.start(ctx)
+	if a.keeper == nil {
+		return errNoUnit
 	}
-	return errNoUnit
+	if e, err := a.keeper.entry(ctx, a.program); err != nil || !e.Enabled || e.Stale {
+		return errors.Join(errNoUnit, err)
+	}
+	return a.keeper.start(ctx)
 }
 
 // linuxMethods are the methods of Linux and BSD: systemd for the agent if the user has
 // one, the desktop's autostart folder for everything else.
-func linuxMethods(m machine) []method {
-	u := newUnit(m)
+func linuxMethods(u *unit, m machine) []method {
 	return []method{
 		u,
 		newDesktopEntry(Agent, m, func() bool { return !u.wanted() }),
@@ -139,16 +122,14 @@ func linuxMethods(m machine) []method {
 	}
 }
 
-// desktopEntry is a part in the XDG autostart folder.
-type desktopEntry struct {
-	file
-	used func() bool // no better method is
-}
-
-func newDesktopEntry(p Part, m machine, used func() bool) *desktopEntry {
+// newDesktopEntry is a part in the XDG autostart folder.
+func newDesktopEntry(p Part, m machine, used func() bool) *file {
 	path := filepath.Join(m.configDir, "autostart", "tunctl-"+string(p)+".desktop")
 	program := func(text string) string { return desktopValue(text, "TryExec") }
-	return &desktopEntry{file{p, "xdg", path, m.configDir, desktopText, program}, used}
+	return &file{p, "xdg", path, m.configDir, desktopText, program, used, func(_ context.Context, text string) bool {
+		// Desktops disable an entry with one of these keys.
+		return desktopValue(text, "Hidden") != "true" && desktopValue(text, "X-GNOME-Autostart-enabled") != "false"
+	}}
 }
 
 //go:embed autostart.desktop
@@ -173,14 +154,4 @@ func desktopQuote(path string) string {
 // desktopValue reads one key of an entry.
 func desktopValue(text, key string) string {
 	return strings.ReplaceAll(lineValue(text, key), `\\`, `\`)
-}
-
-func (d *desktopEntry) wanted() bool { return d.used() }
-
-func (d *desktopEntry) entry(_ context.Context, program string) (Entry, error) {
-	e, err := d.read(program, func(text string) bool { // desktops disable an entry with one of these keys
-		return desktopValue(text, "Hidden") != "true" && desktopValue(text, "X-GNOME-Autostart-enabled") != "false"
-	})
-	e.Stale = e.Stale && e.Enabled
-	return e, err
 }

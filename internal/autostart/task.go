@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io/fs"
 	"net/url"
 	"os"
@@ -55,7 +56,7 @@ var taskXML string
 
 // taskText is the task of a user for a program.
 func taskText(user, program string) string {
-	return strings.NewReplacer("SOURCE", xmlText(taskSource(program)), "USER", xmlText(user), "PROGRAM", xmlText(withoutWindow(program))).Replace(taskXML)
+	return strings.NewReplacer("SOURCE", html.EscapeString(taskSource(program)), "USER", html.EscapeString(user), "PROGRAM", html.EscapeString(withoutWindow(program))).Replace(taskXML)
 }
 
 // taskSettings is what we read of a task. Windows writes it in its own way, with defaults
@@ -146,7 +147,6 @@ func (t *task) entry(ctx context.Context, program string) (Entry, error) {
 	return e, err
 }
 
-// start starts the task now.
 func (t *task) start(ctx context.Context) error {
 	_, err := t.run(ctx, "schtasks", "/run", "/tn", t.name())
 	return err

@@ -55,7 +55,7 @@ func (s *scheduler) edit(old, now string) {
 func TestTask(t *testing.T) {
 	s, r := &scheduler{t: t, dir: t.TempDir()}, registryInMemory{}
 	must.Do(t, r.set(runKey, "tunctl-agent", "of an earlier version"))
-	a := &Autostart{program: `C:\Users\Jörg Müller\tunctl.exe`, methods: windowsMethods(s.task(), r)}
+	a := &Autostart{program: `C:\Users\Jörg Müller\tunctl.exe`, methods: windowsMethods(s.task(), r), keeper: s.task()}
 	must.Do(t, a.On(t.Context()))
 	if len(r) != 1 || r[runKey+`\tunctl-tray`] == nil {
 		t.Errorf("the Run key has %v", r)
@@ -68,7 +68,7 @@ func TestTask(t *testing.T) {
 	if last := s.calls[len(s.calls)-1]; last != "schtasks /run /tn tunctl-agent-S-1-5-21-1" {
 		t.Errorf("started by %q", last)
 	}
-	second := &Autostart{program: `C:\elsewhere\tunctl.exe`, methods: a.methods}
+	second := &Autostart{program: `C:\elsewhere\tunctl.exe`, methods: a.methods, keeper: a.keeper}
 	if e := status(t, second).Entries[0]; !e.Stale || second.StartAgent(t.Context()) == nil {
 		t.Errorf("another copy takes the task for its own: %+v", e)
 	}

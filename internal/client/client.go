@@ -316,14 +316,10 @@ func (c *Client) History(ctx context.Context) (api.HistoryResponse, error) {
 	return call(ctx, c, api.CallHistory, api.None{})
 }
 
-// Choices is what may be chosen for a session's next run. Nothing is asked of a host.
-func (c *Client) Choices(ctx context.Context, session string) (api.ChoicesResponse, error) {
-	return call(ctx, c, api.CallChoices, url.Values{}, session)
-}
-
-// ChoicesAndScript is Choices with what the session's own script has, if its host is connected.
-func (c *Client) ChoicesAndScript(ctx context.Context, session string) (api.ChoicesResponse, error) {
-	return call(ctx, c, api.CallChoices, url.Values{"script": {"1"}}, session)
+// Choices is what may be chosen for a session's next run. Nothing is asked of a host, unless script is set: then
+// it has what the session's own script has, if its host is connected.
+func (c *Client) Choices(ctx context.Context, session string, script bool) (api.ChoicesResponse, error) {
+	return call(ctx, c, api.CallChoices, url.Values{"script": {flag(script)}}, session)
 }
 
 // Preview calls each with what an up of a session would submit, once for each set of choices,

@@ -75,11 +75,7 @@ func rootLevel(app *cli.App) level {
 }
 
 func (l level) below(c *cli.Command) level {
-	name := c.Name
-	if !l.isRoot() {
-		name = l.name + " " + name
-	}
-	return level{c, l.app, name}
+	return level{c, l.app, strings.TrimPrefix(l.name+" "+c.Name, l.app.Name+" ")}
 }
 
 // passes reports whether the words after its first argument are another program's.

@@ -25,6 +25,7 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/freeport"
 	"tunctl/internal/home"
+	"tunctl/internal/localapi"
 )
 
 const (
@@ -47,8 +48,8 @@ type Options struct {
 type Server struct {
 	Options
 	http      *http.Server
-	serving   sync.WaitGroup
 	listeners []net.Listener
+	beside    sync.WaitGroup // what serves on the ports of single pages
 	port      string
 	door      string // the Host header of the page with the button
 	id        string // tells the server's own pages that it is still the same
@@ -113,21 +114,7 @@ func (s *Server) Bookmark() string {
 
 // Serve serves until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
-	serving, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	s.http.BaseContext = func(net.Listener) context.Context { return serving } // which ends the streams
-	for _, l := range s.listeners {
-		s.serving.Go(func() { end(s.http.Serve(l)) })
-	}
-	<-serving.Done()
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if s.http.Shutdown(drain) != nil {
-		_ = s.http.Close()
-	}
-	s.serving.Wait()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return context.Cause(serving)
+	s.http.BaseContext = func(net.Listener) context.Context { return ctx } // which ends the streams
+	defer s.beside.Wait()
+	return localapi.ServeUntilDone(ctx, s.http, drainTimeout, s.listeners...)
 }

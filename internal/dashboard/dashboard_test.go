@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,14 +163,12 @@ const maxWeight = 100_000
 
 var (
 	fileOf    = regexp.MustCompile(`(?:src|href)="([^"#]+)"`)
-	importOf  = regexp.MustCompile(`from "\./([^"]+)"`)
 	elsewhere = regexp.MustCompile(`(?:src|href|url|import|fetch)[^\n]{0,4}["'(]\s*(?:https?:)?//`)
 )
 
 func TestAssets(t *testing.T) {
 	weight := 0
 	page := ""
-	imported := map[string]bool{}
 	err := fs.WalkDir(assets, "assets", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -182,9 +181,6 @@ func TestAssets(t *testing.T) {
 		if found := elsewhere.Find(text); found != nil {
 			t.Errorf("%s loads something from elsewhere: %s", path, found)
 		}
-		for _, m := range importOf.FindAllStringSubmatch(string(text), -1) {
-			imported[m[1]] = true
-		}
 		return err
 	})
 	must.Do(t, err)
@@ -196,16 +192,19 @@ func TestAssets(t *testing.T) {
 			t.Errorf("the page has %s in it", inline)
 		}
 	}
-	loaded := map[string]bool{}
 	for _, m := range fileOf.FindAllStringSubmatch(page, -1) {
-		loaded[m[1]] = true
 		if _, err := fs.Stat(assets, "assets/"+m[1]); err != nil {
 			t.Error(err)
 		}
 	}
-	for name := range imported {
-		if !loaded[name] {
-			t.Errorf("%s is loaded only after the module that imports it: the page should name it", name)
+}
+
+func TestAssetsPreload(t *testing.T) {
+	_, link := serve(t)
+	for path, want := range map[string]bool{"/": true, "/model.js": false} {
+		_, h, _ := fetch(t, hostOf(link), http.MethodGet, path, "", nil)
+		if got := slices.Contains(h["Link"], "<model.js>; rel=modulepreload; fetchpriority=low"); got != want {
+			t.Errorf("%s names modules to load: %q", path, h["Link"])
 		}
 	}
 }

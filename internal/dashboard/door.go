@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"html/template"
@@ -42,18 +43,14 @@ var doorPage = template.Must(template.New("door").Parse(doorHTML))
 func (s *Server) doorRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		known, ok := notices[r.URL.RawQuery]
-		if !ok {
-			known = notices[""]
-		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = doorPage.Execute(w, known) // on an error the page was closed
+		_ = doorPage.Execute(w, cmp.Or(notices[r.URL.RawQuery], notices[""])) // on an error the page was closed
 	})
 	mux.HandleFunc("POST /open", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/?"+s.press(r), http.StatusSeeOther)
 	})
 	for _, name := range []string{"style.css", "icon.svg", "copy.js"} {
-		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, assets, "assets/"+name) })
+		mux.HandleFunc("GET /"+name, serveAsset)
 	}
 	return mux
 }

@@ -51,7 +51,7 @@ func (s *Server) newPortLink(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("listen for the browser: %w", err)
 	}
-	s.serving.Go(func() { _ = s.http.Serve(l) }) // which ends with the server
+	s.beside.Go(func() { _ = s.http.Serve(l) }) // which ends with the server
 	return s.addPage(net.JoinHostPort(desktop.LoopbackName(), strconv.Itoa(portOf(l)))), nil
 }
 

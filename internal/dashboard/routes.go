@@ -6,6 +6,7 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -22,13 +23,22 @@ import (
 //go:embed assets
 var assets embed.FS
 
+// serveAsset serves the file that the path names.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	http.ServeFileFS(w, r, assets, path.Join("assets", r.URL.Path))
+}
+
 func (s *Server) routes() http.Handler {
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the name is a constant
-	}
+	modules, _ := fs.Glob(assets, "assets/*.js") // the pattern is valid
+	preload := lists.Map(modules, func(file string) string {
+		return "<" + path.Base(file) + ">; rel=modulepreload; fetchpriority=low"
+	})
 	mux := http.NewServeMux()
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /", serveAsset)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Link"] = preload // else a module is loaded only after the one that imports it
+		serveAsset(w, r)
+	})
 	mux.Handle("GET /locked", http.RedirectHandler(s.lockedURL(), http.StatusSeeOther))
 	mux.HandleFunc("POST "+enterPath, s.enter)
 	mux.HandleFunc("GET /api/events", s.events)
@@ -36,7 +46,9 @@ func (s *Server) routes() http.Handler {
 	query(mux, "jobs", s.jobs)
 	query(mux, "balances", func(r *http.Request) ([]api.HostBalances, error) { return s.Client.Balances(r.Context()) })
 	query(mux, "history", func(r *http.Request) (api.HistoryResponse, error) { return s.Client.History(r.Context()) })
-	query(mux, "sessions/{name}/choices", s.choices)
+	query(mux, "sessions/{name}/choices", func(r *http.Request) (api.ChoicesResponse, error) {
+		return s.Client.Choices(r.Context(), r.PathValue("name"), true)
+	})
 	act(mux, "sessions/{name}/open", s.open)
 	act(mux, "sessions/{name}/copy", s.copyAddress)
 	act(mux, "sessions/{name}/start", s.start)
@@ -45,7 +57,9 @@ func (s *Server) routes() http.Handler {
 	act(mux, "sessions/{name}/disconnect", s.down(false))
 	act(mux, "sessions/{name}/end", s.down(true))
 	act(mux, "hosts/{name}/login", s.login)
-	act(mux, "hosts/{name}/logout", s.logout)
+	act(mux, "hosts/{name}/logout", func(r *http.Request, _ actRequest) (string, error) {
+		return "", s.Client.Logout(r.Context(), r.PathValue("name"))
+	})
 	query(mux, "hosts/{name}/jobs/{id}", s.jobFacts)
 	mux.HandleFunc("POST /api/end-jobs", s.endJobs)
 	return mux
@@ -69,16 +83,16 @@ type actResponse struct {
 
 // act serves an action on the session or the host that the path names. A click counts, even if
 // the page is closed at once.
-func act(mux *http.ServeMux, path string, do func(r *http.Request, req actRequest) (string, error)) {
-	localapi.HandleAt(mux, api.Call[actRequest, actResponse]("POST /api/"+path), func(r *http.Request, req actRequest) (actResponse, error) {
+func act(mux *http.ServeMux, at string, do func(r *http.Request, req actRequest) (string, error)) {
+	localapi.HandleAt(mux, api.Call[actRequest, actResponse]("POST /api/"+at), func(r *http.Request, req actRequest) (actResponse, error) {
 		text, err := do(r.WithContext(context.WithoutCancel(r.Context())), req)
 		return actResponse{text}, err
 	})
 }
 
 // query serves what the page asks for.
-func query[Out any](mux *http.ServeMux, path string, f func(r *http.Request) (Out, error)) {
-	localapi.HandleAt(mux, api.Call[api.None, Out]("GET /api/"+path), func(r *http.Request, _ api.None) (Out, error) { return f(r) })
+func query[Out any](mux *http.ServeMux, at string, f func(r *http.Request) (Out, error)) {
+	localapi.HandleAt(mux, api.Call[api.None, Out]("GET /api/"+at), func(r *http.Request, _ api.None) (Out, error) { return f(r) })
 }
 
 // open opens a page. Its address and its password never leave this process for the
@@ -138,23 +152,14 @@ func (s *Server) login(r *http.Request, _ actRequest) (string, error) {
 		return "", err
 	}
 	asks := slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State == api.HostNeedsLogin })
-	switch {
-	case !asks:
-		_, err = s.Client.Login(r.Context(), host)
-		return "", err
-	case st.Agent != nil && st.Agent.Desktop:
-		_, err = s.Client.Login(r.Context(), host)
+	if asks && (st.Agent == nil || !st.Agent.Desktop) {
+		return "Log in in the terminal window that opens.", s.LoginWindow(r.Context(), host)
+	}
+	_, err = s.Client.Login(r.Context(), host)
+	if asks {
 		return "Answer in the dialog on your desktop.", err
 	}
-	return "Log in in the terminal window that opens.", s.LoginWindow(r.Context(), host)
-}
-
-func (s *Server) logout(r *http.Request, _ actRequest) (string, error) {
-	return "", s.Client.Logout(r.Context(), r.PathValue("name"))
-}
-
-func (s *Server) choices(r *http.Request) (api.ChoicesResponse, error) {
-	return s.Client.ChoicesAndScript(r.Context(), r.PathValue("name"))
+	return "", err
 }
 
 // jobs lists the jobs of all hosts. No scheduler is queried.

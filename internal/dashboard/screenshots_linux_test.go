@@ -30,7 +30,7 @@ var pictureStatus = api.Status{
 	Version: 1,
 	Agent:   &api.Agent{PID: 1, Version: "1", Since: ago(30 * time.Hour)},
 	Hosts: []api.Host{{
-		Alias: "mycluster", State: api.HostUp, LoginNode: "login2", Auth: "publickey,keyboard-interactive", RTTMs: 18,
+		Alias: "mycluster", State: api.HostUp, LoginNode: "login2", Auth: "publickey+keyboard-interactive", RTTMs: 18,
 		Since: ago(5 * time.Hour), Channels: 3, MaxChannels: 8, IdentityFiles: []string{}, Via: []string{},
 	}},
 	Sessions: []api.Session{

@@ -45,40 +45,36 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	defer out.cancel()
 	out.send(line{Type: lineHello, Server: s.id, Words: words.Jobs})
 	for out.ctx.Err() == nil {
-		err := s.watch(out, looking)
-		gone := line{Type: lineAgentGone, Error: api.Errorf(api.CodeAgent, "the agent has stopped")}
-		if err != nil {
-			gone.Error.Message = api.Redact(err.Error())
-		}
-		out.send(gone)
+		s.watch(out, looking)
+		out.send(line{Type: lineAgentGone})
 		_ = ctxtime.Sleep(out.ctx, agentRetry) // the loop looks at the context
 	}
 }
 
 // watch sends the agent's events until it ends. If somebody looks, it also sends figures and signs
 // of life, and ends when the agent does not respond any more.
-func (s *Server) watch(out *lines, looking bool) error {
-	ctx, end := context.WithCancelCause(out.ctx)
+func (s *Server) watch(out *lines, looking bool) {
+	ctx, end := context.WithCancel(out.ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	defer end(nil)
+	defer end()
 	if looking {
 		beside.Go(func() {
 			_ = s.Client.Usage(ctx, "", false, func(u api.Usage) { out.send(line{Type: lineUsage, Usage: &u}) })
 		})
-		beside.Go(func() { end(s.beat(ctx, out)) })
+		beside.Go(func() {
+			defer end()
+			s.beat(ctx, out)
+		})
 	}
-	return s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(newEvent(e, time.Now())) })
+	_ = s.Client.Watch(ctx, api.AnswersNone, "", func(e api.Event) { out.send(newEvent(e, time.Now())) })
 }
 
 // beat sends signs of life until the agent does not respond.
-func (s *Server) beat(ctx context.Context, out *lines) error {
-	for {
-		if err := ctxtime.Sleep(ctx, beatEvery); err != nil {
-			return err
-		}
+func (s *Server) beat(ctx context.Context, out *lines) {
+	for ctxtime.Sleep(ctx, beatEvery) == nil {
 		if _, err := s.Client.Status(ctx); err != nil {
-			return err
+			return
 		}
 		out.send(line{Type: lineBeat})
 	}
@@ -87,17 +83,23 @@ func (s *Server) beat(ctx context.Context, out *lines) error {
 // event is an event of the agent, with words that every viewer has.
 type event struct {
 	api.Event
-	Titles map[string]string      `json:"titles,omitempty"` // what the user calls the further pages, by SESSION/ENDPOINT
-	Texts  map[string]sessionText `json:"texts,omitempty"`  // of each session in the event
-	States map[string]string      `json:"states,omitempty"` // of each host in the event
+	Texts     map[string]sessionText `json:"texts,omitempty"`     // of each session in the event
+	HostTexts map[string]hostText    `json:"hostTexts,omitempty"` // of each host in the event
 }
 
 // sessionText is what is said about a session.
 type sessionText struct {
-	State  string   `json:"state"`
-	Held   []string `json:"held,omitempty"`
-	All    string   `json:"all,omitempty"`    // the names of the jobs that are or may be charged
-	Others []string `json:"others,omitempty"` // a line for each besides the session's own
+	State  string            `json:"state"`
+	Held   []string          `json:"held,omitempty"`
+	All    string            `json:"all,omitempty"`    // the names of the jobs that are or may be charged
+	Others []string          `json:"others,omitempty"` // a line for each besides the session's own
+	Titles map[string]string `json:"titles,omitempty"` // what the user calls the further pages
+}
+
+// hostText is what is said about a host.
+type hostText struct {
+	State string `json:"state"`
+	Login string `json:"login,omitempty"` // how that was done
 }
 
 func newEvent(e api.Event, now time.Time) event {
@@ -111,15 +113,16 @@ func newEvent(e api.Event, now time.Time) event {
 	if e.Host != nil {
 		st.Hosts = append(st.Hosts, *e.Host)
 	}
-	out := event{e, map[string]string{}, map[string]sessionText{}, map[string]string{}}
+	out := event{e, map[string]sessionText{}, map[string]hostText{}}
 	for _, s := range st.Sessions {
-		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Inside(s, now), s.LiveText(), show.OtherJobs(s, now)}
+		titles := map[string]string{}
 		for _, page := range s.Endpoints {
-			out.Titles[s.Name+"/"+page.Name] = page.Title()
+			titles[page.Name] = page.Title()
 		}
+		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Inside(s, now), s.LiveText(), show.OtherJobs(s, now), titles}
 	}
 	for _, h := range st.Hosts {
-		out.States[h.Alias] = words.Host(h)
+		out.HostTexts[h.Alias] = hostText{words.Host(h), h.LoginMethods()}
 	}
 	return out
 }

@@ -16,7 +16,7 @@ func TestEventTitles(t *testing.T) {
 		{Type: api.EventSession, Session: &s},
 	} {
 		text, err := json.Marshal(newEvent(e, time.Now()))
-		if err != nil || !strings.Contains(string(text), `"titles":{"jupyter/dask":"Dask dashboard"}`) || strings.Contains(string(text), "s3cr3t") {
+		if err != nil || !strings.Contains(string(text), `"titles":{"dask":"Dask dashboard"}`) || strings.Contains(string(text), "s3cr3t") {
 			t.Errorf("%s, %v", text, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"html"
 	"image"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,9 +31,14 @@ type Notifier struct {
 	done sync.WaitGroup
 
 	mu    sync.Mutex
-	shown map[string][]Action // by our name for the note, known before it is shown
-	ids   map[uint32]string   // the desktop's ids of the same notes
-	tags  map[string]uint32   // the desktop's ids of notes with a tag
+	shown map[string]*liveNote // by our names, since an answer may arrive before the desktop's id
+}
+
+// liveNote is a note that is shown, or about to be.
+type liveNote struct {
+	tag     string
+	actions []Action
+	id      uint32 // the desktop's; 0: not known yet
 }
 
 // NewNotifier connects to the session bus. The notifier ends with ctx, with
@@ -44,10 +48,7 @@ func NewNotifier(ctx context.Context) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Notifier{
-		conn:  conn,
-		shown: map[string][]Action{}, ids: map[uint32]string{}, tags: map[string]uint32{},
-	}
+	n := &Notifier{conn: conn, shown: map[string]*liveNote{}}
 	signals := make(chan *dbus.Signal, 32)
 	conn.Signal(signals)
 	if err := conn.AddMatchSignal(dbus.WithMatchInterface(notifyName), dbus.WithMatchObjectPath(notifyPath)); err != nil {
@@ -84,7 +85,9 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	if slices.Contains(able, "body-markup") {
 		body = html.EscapeString(body)
 	}
-	name, buttons := n.register(note.Actions)
+	replaced := n.idOf(note.Tag)
+	shown := &liveNote{tag: note.Tag, actions: note.Actions}
+	name, buttons := n.register(shown)
 	urgency := byte(1)
 	if note.Urgent {
 		urgency = 2
@@ -95,7 +98,7 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	}
 	var id uint32
 	err := server.CallWithContext(ctx, notifyName+".Notify", 0,
-		"tunctl", n.tagged(note.Tag), "", note.Title, body, buttons, hints, int32(-1)).Store(&id)
+		"tunctl", replaced, "", note.Title, body, buttons, hints, int32(-1)).Store(&id)
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,14 +106,8 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 		delete(n.shown, name)
 		return fmt.Errorf("show a notification: %w", err)
 	}
-	delete(n.shown, n.ids[id]) // of the note that this one replaces
-	delete(n.ids, id)
-	if name != "" {
-		n.ids[id] = name
-	}
-	if note.Tag != "" {
-		n.tags[note.Tag] = id
-	}
+	delete(n.shown, n.nameOf(id)) // the one that this one replaces
+	shown.id = id
 	return nil
 }
 
@@ -128,16 +125,31 @@ func imageData(img *image.NRGBA) pixels {
 	return pixels{int32(size.X), int32(size.Y), int32(img.Stride), true, 8, 4, img.Pix}
 }
 
-// tagged is the desktop's id of the note of a tag, 0 for none.
-func (n *Notifier) tagged(tag string) uint32 {
+// idOf is the desktop's id of the note of a tag, 0 for none.
+func (n *Notifier) idOf(tag string) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.tags[tag]
+	for _, note := range n.shown {
+		if tag != "" && note.tag == tag {
+			return note.id
+		}
+	}
+	return 0
+}
+
+// nameOf is our name for the note with an id of the desktop's, "" for none.
+func (n *Notifier) nameOf(id uint32) string {
+	for name, note := range n.shown {
+		if note.id == id {
+			return name
+		}
+	}
+	return ""
 }
 
 // Withdraw removes the note of a tag, if it is still shown.
 func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
-	id := n.tagged(tag)
+	id := n.idOf(tag)
 	if id == 0 {
 		return nil
 	}
@@ -149,21 +161,21 @@ func (n *Notifier) Withdraw(ctx context.Context, tag string) error {
 	return nil
 }
 
-// register remembers actions and returns them as the bus wants them: keys and labels in
-// turn. A key contains our name for the note, since an answer may arrive before the
-// desktop's id. The name is unique: desktops send everybody on the bus what was pressed.
-func (n *Notifier) register(actions []Action) (name string, buttons []string) {
-	if len(actions) == 0 {
-		return "", []string{}
-	}
+// register remembers a note and returns its actions as the bus wants them: keys and labels in
+// turn. A key contains our name for the note. The name is unique: desktops send everybody on
+// the bus what was pressed.
+func (n *Notifier) register(note *liveNote) (name string, buttons []string) {
 	name = rand.Text()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.shown[name] = actions
+	n.shown[name] = note
+	if len(note.actions) == 0 {
+		return name, []string{}
+	}
 	// A click on the note itself is "default". Xfce shows that as a button too, beside
 	// the action's own, unless it has no label.
 	buttons = []string{"default", ""}
-	for i, a := range actions {
+	for i, a := range note.actions {
 		buttons = append(buttons, name+"."+strconv.Itoa(i), a.Label)
 	}
 	return name, buttons
@@ -190,17 +202,15 @@ func (n *Notifier) remove(id uint32, key string) (Action, bool) {
 	defer n.mu.Unlock()
 	name, number, found := strings.Cut(key, ".")
 	if !found {
-		name, number = n.ids[id], "0" // "default": a click on the note itself
+		name, number = n.nameOf(id), "0" // "default": a click on the note itself
 	}
-	actions := n.shown[name]
+	note := n.shown[name]
 	delete(n.shown, name)
-	delete(n.ids, id)
-	maps.DeleteFunc(n.tags, func(_ string, shown uint32) bool { return shown == id })
 	i, err := strconv.Atoi(number)
-	if err != nil || i < 0 || i >= len(actions) {
+	if note == nil || err != nil || i < 0 || i >= len(note.actions) {
 		return Action{}, false
 	}
-	return actions[i], true
+	return note.actions[i], true
 }
 
 // busTimeout bounds the handshake with the session bus.
@@ -209,14 +219,12 @@ const busTimeout = 5 * time.Second
 // SessionBus makes a private connection to the user's session bus, which ends with
 // ctx. It never starts a bus: a new one would have no desktop on it.
 func SessionBus(ctx context.Context) (*dbus.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
 	conn, err := dbus.SessionBusPrivateNoAutoStartup(dbus.WithContext(ctx))
 	if err != nil {
-		cancel()
 		return nil, fmt.Errorf("find the session bus: %w", err)
 	}
 	// The library's handshake has no time limit of its own; closing ends it.
-	limit := time.AfterFunc(busTimeout, cancel)
+	limit := time.AfterFunc(busTimeout, func() { _ = conn.Close() })
 	err = conn.Auth(nil)
 	if err == nil {
 		err = conn.Hello()
@@ -225,10 +233,8 @@ func SessionBus(ctx context.Context) (*dbus.Conn, error) {
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		cancel()
 		_ = conn.Close()
 		return nil, fmt.Errorf("join the session bus: %w", err)
 	}
-	context.AfterFunc(conn.Context(), cancel)
 	return conn, nil
 }

@@ -25,35 +25,46 @@ import (
 
 const linkTimeout = 30 * time.Second // for the use of a one-time link
 
-// Open shows target: a web page in the browser, anything else in the desktop's program
-// for it.
+// Open shows target: a web page in the browser, any other address, such as
+// vnc://localhost:5901, in the desktop's program for it. Without a desktop the error wraps
+// ErrUnavailable, without a browser ErrNoBrowser.
 func Open(ctx context.Context, target string) error {
-	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
-		return openPage(ctx, target)
+	u, err := url.Parse(target)
+	switch {
+	case err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
+		return openPage(ctx, u.String())
+	case err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.RawQuery != "": // it would be on a command line
+		return errors.New("only a complete address can be opened, without secrets if it is no web page") // it may hold a token
 	}
-	return openLink(ctx, target)
+	return startFirst(ctx, openers(runtime.GOOS, u.String()))
 }
 
 // openPage shows target, an http or https address that may contain a token, in the
 // user's browser. The address is on no command line: the browser gets a link that
-// works once. openPage returns as soon as the browser requested the page, and an error
-// that wraps ErrNoBrowser if there is none.
+// works once. openPage returns as soon as the browser requested the page.
 func openPage(ctx context.Context, target string) error {
-	u, err := url.Parse(target)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return errors.New("only a complete http or https address can be opened") // the address itself may hold a token
-	}
-	if len(browsers(runtime.GOOS, "")) == 0 {
-		return fmt.Errorf("%w: neither DISPLAY, WAYLAND_DISPLAY nor BROWSER is set", ErrNoBrowser)
-	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	l, err := newLink(ctx, u.String())
+	l, err := newLink(ctx, target)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	return tryBrowsers(ctx, browsers(runtime.GOOS, l.URL()), l.used)
+	return noBrowser(firstOf(ctx, browsers(runtime.GOOS, l.URL()), func(argv []string) error {
+		ended, err := start(argv)
+		if err != nil {
+			return err
+		}
+		return awaitUse(ctx, l.used, ended)
+	}))
+}
+
+// noBrowser makes an error of [firstOf] one that wraps ErrNoBrowser if no program is a browser.
+func noBrowser(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
+	}
+	return err
 }
 
 // LoopbackName is the name by which the user's browser reaches a server on 127.0.0.1.
@@ -64,24 +75,8 @@ func LoopbackName() string {
 	return "127.0.0.1"
 }
 
-// tryBrowsers starts one browser after another until used is closed. One that ended
-// without an error has passed the link on; after one that failed, the next is tried.
-func tryBrowsers(ctx context.Context, programs [][]string, used <-chan struct{}) error {
-	failures := []error{ErrNoBrowser}
-	for _, argv := range programs {
-		ended, err := start(argv)
-		if err == nil {
-			err = awaitUse(ctx, used, ended)
-			if err == nil || errors.Is(err, ErrNotOpened) {
-				return err
-			}
-		}
-		failures = append(failures, err)
-	}
-	return errors.Join(failures...)
-}
-
-// awaitUse waits until the link is used or the browser fails.
+// awaitUse waits until the link is used or the browser fails. One that ended without an error
+// has passed the link on.
 func awaitUse(ctx context.Context, used <-chan struct{}, ended <-chan error) error {
 	for {
 		select {
@@ -96,17 +91,6 @@ func awaitUse(ctx context.Context, used <-chan struct{}, ended <-chan error) err
 			return fmt.Errorf("%w: %w", ErrNotOpened, ctx.Err())
 		}
 	}
-}
-
-// openLink opens an address that is no web page, such as vnc://localhost:5901, in the
-// desktop's program for it. The address is on a command line, so it must contain no
-// secret. Without a desktop the error wraps ErrUnavailable.
-func openLink(ctx context.Context, target string) error {
-	u, err := url.Parse(target)
-	if err != nil || u.Scheme == "" || u.User != nil || u.RawQuery != "" {
-		return errors.New("only a complete address without secrets can be opened")
-	}
-	return startFirst(ctx, openers(runtime.GOOS, u.String()))
 }
 
 // openers are the programs that open an address or a file, the best first.
@@ -139,10 +123,7 @@ func editors(goos, path string) [][]string {
 
 // OpenHTML shows an HTML file in the user's browser.
 func OpenHTML(ctx context.Context, path string) error {
-	if err := startFirst(ctx, browsers(runtime.GOOS, fileURL(filepath.ToSlash(path)))); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoBrowser, err)
-	}
-	return nil
+	return noBrowser(startFirst(ctx, browsers(runtime.GOOS, fileURL(filepath.ToSlash(path)))))
 }
 
 // fileURL is the address of a file with that absolute path, with slashes. A Windows

@@ -41,7 +41,7 @@ func TestOpenPage(t *testing.T) {
 	// The stand-in reports after its answer, so wait for its end as well: it
 	// holds a connection until then.
 	finish := linger(t)
-	must.Do(t, openPage(t.Context(), secretPage))
+	must.Do(t, Open(t.Context(), secretPage))
 	finish()
 	seen := reported(t, path)
 	if seen["location"] != secretPage || seen["status"] != float64(303) {
@@ -73,7 +73,7 @@ func linger(t *testing.T) (finish func()) {
 func TestOpenPageBrowserStays(t *testing.T) {
 	standIn(t, "browser")
 	finish := linger(t)
-	must.Do(t, openPage(t.Context(), secretPage))
+	must.Do(t, Open(t.Context(), secretPage))
 	finish() // only now may the browser end
 }
 
@@ -83,7 +83,7 @@ func TestOpenPageNextBrowser(t *testing.T) {
 	must.Do(t, testprogram.Write(script, []byte("#!/bin/sh\nexit 7\n")))
 	t.Setenv("BROWSER", "/nonexistent/browser:"+script+":"+env["BROWSER"]+" --tab %s")
 	finish := linger(t)
-	must.Do(t, openPage(t.Context(), secretPage))
+	must.Do(t, Open(t.Context(), secretPage))
 	finish()
 	if args := reported(t, path)["args"].([]any); args[1] != "--tab" {
 		t.Errorf("the chosen browser was started as %q, want its --tab kept", args)
@@ -92,7 +92,7 @@ func TestOpenPageNextBrowser(t *testing.T) {
 
 func TestOpenPageAllFail(t *testing.T) {
 	standIn(t, "failing")
-	err := openPage(t.Context(), secretPage)
+	err := Open(t.Context(), secretPage)
 	if !errors.Is(err, ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
@@ -106,7 +106,7 @@ func TestOpenPageNotRequested(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	opened := make(chan error, 1)
-	go func() { opened <- openPage(ctx, secretPage) }()
+	go func() { opened <- Open(ctx, secretPage) }()
 	wait.Until(t, "the browser ran", func() bool {
 		_, err := os.Stat(report)
 		return err == nil
@@ -122,7 +122,7 @@ func TestOpenPageWithoutDisplay(t *testing.T) {
 		t.Skip("this system always has a browser")
 	}
 	setenv(t, environment{"PATH": os.Getenv("PATH")})
-	err := openPage(t.Context(), secretPage)
+	err := Open(t.Context(), secretPage)
 	if !errors.Is(err, ErrNoBrowser) {
 		t.Errorf("got %v, want ErrNoBrowser", err)
 	}
@@ -131,7 +131,7 @@ func TestOpenPageWithoutDisplay(t *testing.T) {
 func TestOpenPageScheme(t *testing.T) {
 	setenv(t, environment{"BROWSER": "true"})
 	for _, bad := range []string{"", "file:///etc/passwd?token=s3cr3t", "javascript:alert(1)", "localhost:8888", "http://"} {
-		err := openPage(t.Context(), bad)
+		err := Open(t.Context(), bad)
 		if err == nil {
 			t.Errorf("%q was opened", bad)
 		} else if strings.Contains(err.Error(), "s3cr3t") {
@@ -161,10 +161,10 @@ func TestOpenLink(t *testing.T) {
 	script := "#!/bin/sh\nprintf '%s' \"$1\" >" + seen + ".new && mv " + seen + ".new " + seen + "\n"
 	must.Do(t, testprogram.Write(filepath.Join(dir, "xdg-open"), []byte(script)))
 	setenv(t, environment{"DISPLAY": ":0", "PATH": dir + ":/usr/bin:/bin"})
-	err := openLink(t.Context(), "vnc://localhost:5901/")
+	err := Open(t.Context(), "vnc://localhost:5901/")
 	must.Do(t, err)
 	var got []byte
-	wait.Until(t, "xdg-open ran", func() bool { // openLink need not wait for its end
+	wait.Until(t, "xdg-open ran", func() bool { // Open need not wait for its end
 		got, err = os.ReadFile(seen)
 		return err == nil
 	})
@@ -175,10 +175,10 @@ func TestOpenLink(t *testing.T) {
 
 func TestOpenLinkSecret(t *testing.T) {
 	setenv(t, environment{"DISPLAY": ":0"})
-	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "http://localhost:8888/lab?token=s3cr3t", "localhost"} {
-		err := openLink(t.Context(), link)
+	for _, link := range []string{"vnc://ann:s3cr3t@localhost:5901/", "vnc://localhost:5901/?token=s3cr3t", "localhost"} {
+		err := Open(t.Context(), link)
 		if err == nil || strings.Contains(err.Error(), "s3cr3t") {
-			t.Errorf("openLink(%q): %v", link, err)
+			t.Errorf("Open(%q): %v", link, err)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestOpenLinkWithoutDesktop(t *testing.T) {
 		t.Skip("other systems always have a desktop")
 	}
 	setenv(t, nil)
-	if err := openLink(t.Context(), "vnc://localhost:5901/"); !errors.Is(err, ErrUnavailable) {
+	if err := Open(t.Context(), "vnc://localhost:5901/"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,7 +24,7 @@ type Item struct {
 const maxItem = 512 << 10
 
 // WriteBundle writes items to a zip file, each scrubbed, and returns the scrubbed ones.
-func WriteBundle(w io.Writer, items []Item, s *Scrubber, now time.Time) ([]Item, error) {
+func WriteBundle(w io.Writer, items []Item, s Scrubber, now time.Time) ([]Item, error) {
 	z := zip.NewWriter(w)
 	packed := make([]Item, 0, len(items))
 	for _, item := range items {
@@ -46,9 +46,7 @@ func WriteBundle(w io.Writer, items []Item, s *Scrubber, now time.Time) ([]Item,
 }
 
 // Scrubber removes secrets and names from text that leaves this machine.
-type Scrubber struct {
-	names []replacement
-}
+type Scrubber []replacement
 
 type replacement struct {
 	old *regexp.Regexp
@@ -60,17 +58,20 @@ type replacement struct {
 const shortest = 4
 
 // NewScrubber returns a scrubber for names, which map to their replacements.
-func NewScrubber(names map[string]string) *Scrubber {
+func NewScrubber(names map[string]string) Scrubber {
 	olds := slices.DeleteFunc(slices.Collect(maps.Keys(names)), func(old string) bool { return len(old) < 2 })
 	// The longest first: the path of a home folder contains the user's name.
 	slices.SortFunc(olds, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	s := &Scrubber{}
+	s := slices.Clone(scrubbing)
+	for _, form := range accountForms {
+		s = append(s, replacement{form, "${1}•••"})
+	}
 	for _, old := range olds {
 		pattern := regexp.QuoteMeta(old)
 		if len(old) < shortest {
 			pattern = `\b` + pattern + `\b`
 		}
-		s.names = append(s.names, replacement{regexp.MustCompile(`(?i)` + pattern), names[old]})
+		s = append(s, replacement{regexp.MustCompile(`(?i)` + pattern), names[old]})
 	}
 	return s
 }
@@ -98,7 +99,7 @@ func Accounts(args []string) []string {
 	return found
 }
 
-var scrubbing = []replacement{
+var scrubbing = Scrubber{
 	// The lines of a job's log in a cause, which is quoted.
 	{regexp.MustCompile(regexp.QuoteMeta(strings.TrimSpace(api.LogEndsWith)) + `(?:\\.|[^"\\\n])+`), strings.TrimSpace(api.LogEndsWith) + " •••"},
 	// The names of users in addresses.
@@ -113,15 +114,9 @@ var scrubbing = []replacement{
 }
 
 // Scrub returns text without secrets and names.
-func (s *Scrubber) Scrub(text string) string {
+func (s Scrubber) Scrub(text string) string {
 	text = api.Redact(text)
-	for _, r := range scrubbing {
-		text = r.old.ReplaceAllString(text, r.new)
-	}
-	for _, form := range accountForms {
-		text = form.ReplaceAllString(text, "${1}•••")
-	}
-	for _, r := range s.names {
+	for _, r := range s {
 		text = r.old.ReplaceAllString(text, r.new)
 	}
 	return text

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -30,9 +31,7 @@ type PreflightResult struct {
 
 // Environment provides what doctor checks.
 type Environment struct {
-	// Program is this program's file, Search the folders of the PATH.
-	Program string
-	Search  []string
+	Program string // this program's file
 	Version string
 	// Config reads the config and returns a summary with its path.
 	Config func() (summary string, err error)
@@ -171,21 +170,17 @@ func (e *examination) program() {
 		e.bad("program", fmt.Sprintf("cannot read tunctl's own program file: %v", err), "install tunctl again")
 		return
 	}
-	for _, dir := range e.Search {
-		path := filepath.Join(dir, programName)
-		info, err := os.Stat(path)
-		switch {
-		case err != nil || info.IsDir() || !isExecutable(info):
-		case os.SameFile(info, own):
-			e.ok("program", "tunctl %s, %s", e.Version, path)
-			return
-		default:
-			e.bad("program", fmt.Sprintf("another program called tunctl comes first on the PATH: %s", path),
-				fmt.Sprintf("put %s before %s in the PATH, or call %s", filepath.Dir(e.Program), dir, e.Program))
-			return
-		}
+	first, _ := exec.LookPath("tunctl")
+	info, err := os.Stat(first)
+	switch {
+	case err != nil:
+		e.unknown("program", fmt.Sprintf("tunctl %s is not on the PATH", e.Version), "add "+filepath.Dir(e.Program)+" to the PATH")
+	case os.SameFile(info, own):
+		e.ok("program", "tunctl %s, %s", e.Version, first)
+	default:
+		e.bad("program", fmt.Sprintf("another program called tunctl comes first on the PATH: %s", first),
+			fmt.Sprintf("put %s before %s in the PATH, or call %s", filepath.Dir(e.Program), filepath.Dir(first), e.Program))
 	}
-	e.unknown("program", fmt.Sprintf("tunctl %s is not on the PATH", e.Version), "add "+filepath.Dir(e.Program)+" to the PATH")
 }
 
 func (e *examination) config() {

@@ -25,10 +25,11 @@ func healthy(t *testing.T) Environment {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bin", "tunctl")
 	write(t, program, "#!/bin/sh\n", 0o755)
+	t.Setenv("PATH", filepath.Dir(program))
 	key := filepath.Join(dir, "id_ed25519")
 	write(t, key, "key", 0o600)
 	return Environment{
-		Program: program, Search: []string{filepath.Dir(program)}, Version: "1.0",
+		Program: program, Version: "1.0",
 		Config: func() (string, error) { return "config.toml: one session", nil },
 		State:  filepath.Join(dir, "state"), StateProblem: func() (string, error) { return "", nil },
 		Status: func(context.Context) (api.Status, error) {
@@ -95,13 +96,13 @@ func TestExamine(t *testing.T) {
 		text   string
 		fix    string
 	}{
-		"another tunctl is first": {func(t *testing.T, w *Environment) {
+		"another tunctl is first": {func(t *testing.T, _ *Environment) {
 			other := filepath.Join(t.TempDir(), "tunctl")
 			write(t, other, "#!/bin/sh\n", 0o755)
-			w.Search = append([]string{filepath.Dir(other)}, w.Search...)
+			t.Setenv("PATH", filepath.Dir(other)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 		}, "program", api.CheckBad, "another program called tunctl comes first", "before"},
 		"not on the PATH": {
-			func(t *testing.T, w *Environment) { w.Search = []string{t.TempDir()} },
+			func(t *testing.T, _ *Environment) { t.Setenv("PATH", t.TempDir()) },
 			"program", api.CheckUnknown, "is not on the PATH", "add ",
 		},
 		"the program is gone": {

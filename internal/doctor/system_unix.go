@@ -4,12 +4,7 @@ package doctor
 
 import "io/fs"
 
-const (
-	programName    = "tunctl"
-	hasAgentSocket = true // of the ssh agent
-)
-
-func isExecutable(file fs.FileInfo) bool { return file.Mode().Perm()&0o111 != 0 }
+const hasAgentSocket = true // of the ssh agent
 
 // openToOthers reports whether others may use a file.
 func openToOthers(file fs.FileInfo) bool { return file.Mode().Perm()&0o077 != 0 }

@@ -174,10 +174,9 @@ func makeKey(path string) error {
 		return err
 	}
 	block, err := ssh.MarshalPrivateKey(private, Alias)
-	if err != nil {
-		return err
+	if err == nil {
+		err = atomicfile.Create(path, pem.EncodeToMemory(block), 0o600)
 	}
-	err = atomicfile.Create(path, pem.EncodeToMemory(block), 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

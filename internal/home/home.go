@@ -99,16 +99,6 @@ func (p Paths) Dashboard() string {
 	return fmt.Sprintf("http://localhost:%d/", p.DashboardPort())
 }
 
-// Find returns the paths that the environment asks for: TUNCTL_HOME moves all of them,
-// TUNCTL_CONFIG only the config file. The defaults follow each system's conventions.
-func Find() (Paths, error) {
-	p, err := find()
-	if c := os.Getenv("TUNCTL_CONFIG"); c != "" && err == nil {
-		p.Config, p.Chosen = c, true
-	}
-	return p, err
-}
-
 // In returns the paths in one folder, as with TUNCTL_HOME.
 func In(dir string) Paths {
 	return Paths{
@@ -120,7 +110,8 @@ func In(dir string) Paths {
 	}
 }
 
-func find() (Paths, error) {
+// Find returns the paths of this user: TUNCTL_HOME moves all of them. The defaults follow each system's conventions.
+func Find() (Paths, error) {
 	if dir := os.Getenv("TUNCTL_HOME"); dir != "" {
 		dir, err := filepath.Abs(dir)
 		if err != nil {

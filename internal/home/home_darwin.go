@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // configFolder is the system's folder for configs, or that of many command-line programs where it is used.
@@ -34,4 +36,13 @@ func machineID() string {
 		return ""
 	}
 	return platformUUID(string(out))
+}
+
+// bootTime is when this computer was started; zero if that is not known.
+func bootTime() time.Time {
+	at, err := unix.SysctlTimeval("kern.boottime")
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(at.Unix())
 }

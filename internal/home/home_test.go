@@ -16,7 +16,6 @@ import (
 func TestFindMoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TUNCTL_HOME", dir)
-	t.Setenv("TUNCTL_CONFIG", "")
 	p, err := Find()
 	must.Do(t, err)
 	for _, path := range []string{p.Config, p.State, p.StateFile(), p.Log(), p.Lock(), p.DashboardLock()} {
@@ -33,16 +32,6 @@ func TestFindEndedDemo(t *testing.T) {
 	t.Setenv("TUNCTL_HOME", filepath.Join(t.TempDir(), "demo", "home"))
 	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "the demo has ended") {
 		t.Errorf("err = %v", err)
-	}
-}
-
-func TestFindConfig(t *testing.T) {
-	t.Setenv("TUNCTL_HOME", t.TempDir())
-	t.Setenv("TUNCTL_CONFIG", "elsewhere.toml")
-	p, err := Find()
-	must.Do(t, err)
-	if p.Config != "elsewhere.toml" {
-		t.Errorf("config = %q", p.Config)
 	}
 }
 

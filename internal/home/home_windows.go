@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -36,3 +37,6 @@ var fullDisk = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, 
 
 // ownedByUs relies on the ACLs of %LocalAppData%, which only its user can enter.
 func ownedByUs(fs.FileInfo) bool { return true }
+
+// bootTime is when this computer was started.
+func bootTime() time.Time { return time.Now().Add(-windows.DurationSinceBoot()) }

@@ -229,6 +229,7 @@ func (b *batch) wait(j *job) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-j.release:
 	case <-j.stops:
 		return false
 	case <-b.c.ctx.Done():

@@ -59,6 +59,9 @@ func (c *Cluster) Await(ctx context.Context, id string) error {
 	return err
 }
 
+// StartJob ends a job's time in the queue.
+func (c *Cluster) StartJob(id string) error { return c.batch.unhold(id) }
+
 // KillJob ends a running job's processes, as a crash would.
 func (c *Cluster) KillJob(id string) error { return c.batch.stop(id, stopKill) }
 

@@ -56,7 +56,7 @@ func (c *call) changeJob(id string, change func(*batch, string) error) int {
 	return 0
 }
 
-// unhold lets a held job into the queue.
+// unhold lets a held job into the queue, and one in the queue start.
 func (b *batch) unhold(id string) error {
 	j, err := b.find(id)
 	if err != nil {

@@ -37,20 +37,29 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, drain time.Durat
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	return ServeUntilDone(ctx, srv, drain, l)
+}
+
+// ServeUntilDone serves on all listeners until ctx ends or one fails, then lets requests finish
+// within the drain time.
+func ServeUntilDone(ctx context.Context, srv *http.Server, drain time.Duration, listeners ...net.Listener) error {
+	serving, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var served sync.WaitGroup
+	defer served.Wait()
+	for _, l := range listeners {
+		served.Go(func() { end(srv.Serve(l)) })
 	}
+	<-serving.Done()
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err := srv.Shutdown(draining)
 	if err != nil {
 		err = srv.Close()
 	}
-	<-served
+	if ctx.Err() == nil {
+		return context.Cause(serving)
+	}
 	return err
 }
 

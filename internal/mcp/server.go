@@ -368,84 +368,56 @@ func (s *server) down(ctx context.Context, assistant string, in downInput) (any,
 // Serve serves an assistant on its input and output until the input ends.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	shared := &output{out: out}
+	messages, w := io.Pipe()
+	go func() { _ = w.CloseWithError(forward(in, w, shared)) }() // ends with the input, or the server
+	return newServer(o).tools().Run(ctx, &sdk.IOTransport{Reader: messages, Writer: shared})
+}
+
+// forward passes on the lines that are messages. Others are answered with an error, since they
+// would end the server.
+func forward(in io.Reader, messages, out io.Writer) error {
+	long := false
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, sdk.DefaultMaxLineLength)
-	m := &messages{lines: lines, out: shared}
-	lines.Split(m.split)
-	return newServer(o).tools().Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(m), Writer: shared})
-}
-
-// messages reads the lines that are messages. Others are answered with an error, since they
-// would end the server.
-type messages struct {
-	lines *bufio.Scanner
-	out   io.Writer
-	rest  []byte // of the line
-	long  bool   // the line is longer than a message may be
-}
-
-// split finds lines as bufio.ScanLines does. It skips a line that does not fit into the buffer,
-// but for its last part.
-func (m *messages) split(data []byte, atEOF bool) (int, []byte, error) {
-	n, line, err := bufio.ScanLines(data, atEOF)
-	if n == 0 && len(data) == sdk.DefaultMaxLineLength {
-		n, m.long = len(data), true
-	}
-	return n, line, err
-}
-
-func (m *messages) Read(p []byte) (int, error) {
-	for len(m.rest) == 0 {
-		if !m.lines.Scan() {
-			return 0, cmp.Or(m.lines.Err(), io.EOF)
+	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		n, line, err := bufio.ScanLines(data, atEOF)
+		if n == 0 && len(data) == sdk.DefaultMaxLineLength {
+			n, long = len(data), true // skips all of the line but its last part
 		}
-		line := bytes.TrimSpace(m.lines.Bytes())
-		if len(line) == 0 && !m.long {
+		return n, line, err
+	})
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 && !long {
 			continue
 		}
-		if problem := m.problemOf(line); problem != nil {
-			if err := m.reject(problem); err != nil {
-				return 0, err
-			}
-			continue
+		to, text := messages, string(line)
+		if code, problem := problemOf(line, long); problem != "" {
+			to, text = out, fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, code, problem)
 		}
-		m.rest = slices.Concat(line, []byte{'\n'})
+		long = false
+		if _, err := io.WriteString(to, text+"\n"); err != nil {
+			return err
+		}
 	}
-	n := copy(p, m.rest)
-	m.rest = m.rest[n:]
-	return n, nil
+	return lines.Err()
 }
 
 // problemOf says why a line is not a message.
-func (m *messages) problemOf(line []byte) *jsonrpc.Error {
-	if m.long {
-		m.long = false
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this line is longer than a message may be: 16 MB"}
+func problemOf(line []byte, long bool) (code int, problem string) {
+	if long {
+		return jsonrpc.CodeInvalidRequest, "this line is longer than a message may be: 16 MB"
 	}
 	if !json.Valid(line) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this line is not JSON; each message is one line"}
+		return jsonrpc.CodeParseError, "this line is not JSON; each message is one line"
 	}
 	if _, err := jsonrpc.DecodeMessage(line); err != nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this line is not a JSON-RPC 2.0 message; batches are not supported"}
+		return jsonrpc.CodeInvalidRequest, "this line is not a JSON-RPC 2.0 message; batches are not supported"
 	}
-	return nil
+	return 0, ""
 }
 
-// reject answers a line whose ID is not known.
-func (m *messages) reject(problem *jsonrpc.Error) error {
-	data, err := json.Marshal(struct {
-		Version string         `json:"jsonrpc"`
-		ID      any            `json:"id"`
-		Error   *jsonrpc.Error `json:"error"`
-	}{"2.0", nil, problem})
-	if err != nil {
-		return err
-	}
-	_, err = m.out.Write(append(data, '\n'))
-	return err
-}
-
-// output is written to by the server and by messages, and stays open.
+// output is written to by the server and by forward, and stays open.
 type output struct {
 	mu  sync.Mutex
 	out io.Writer

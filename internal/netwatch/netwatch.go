@@ -26,27 +26,21 @@ const (
 func Watch(ctx context.Context, changed func(), log *slog.Logger) {
 	events, stop := networkEvents(log)
 	defer stop()
-	w := &watcher{wallClock: wallClock, fingerprint: fingerprint}
-	w.watch(ctx, events, changed, log)
+	watch(ctx, events, wallClock, fingerprint, changed, log)
 }
 
-// watcher compares the wall clock and the network with what they were.
-type watcher struct {
-	wallClock   func() time.Time
-	fingerprint func() string // of the network
-}
-
-func (w *watcher) watch(ctx context.Context, events <-chan struct{}, changed func(), log *slog.Logger) {
+// watch compares the wall clock and the network with what they were.
+func watch(ctx context.Context, events <-chan struct{}, clock func() time.Time, network func() string, changed func(), log *slog.Logger) {
 	tick := time.Tick(wakeTick)
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	last, known := w.wallClock(), w.fingerprint()
+	last, known := clock(), network()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick:
-			now := w.wallClock()
+			now := clock()
 			slept := now.Sub(last) > wakeTick+wakeJump
 			last = now
 			if slept {
@@ -62,7 +56,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan struct{}, changed fun
 			settle.Reset(settleTime)
 		case <-settle.C:
 			// Routers renew IPv6 routes all the time: only a difference counts.
-			if now := w.fingerprint(); now != known {
+			if now := network(); now != known {
 				known = now
 				changed()
 			}

@@ -13,17 +13,16 @@ import (
 // networkEvents sends after each netlink message about addresses and routes.
 func networkEvents(log *slog.Logger) (<-chan struct{}, func()) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	f := os.NewFile(uintptr(fd), "netlink") // nil without a socket; to close that does nothing
+	if err == nil {
+		groups := uint32(unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR | unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE)
+		err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
+	}
 	if err != nil {
+		_ = f.Close()
 		log.Debug("no netlink; the network is polled", "err", err)
 		return nil, func() {}
 	}
-	groups := uint32(unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR | unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE)
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
-		_ = unix.Close(fd)
-		log.Debug("no netlink; the network is polled", "err", err)
-		return nil, func() {}
-	}
-	f := os.NewFile(uintptr(fd), "netlink")
 	events := make(chan struct{}, 1)
 	go func() {
 		defer close(events)

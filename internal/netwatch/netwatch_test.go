@@ -10,25 +10,25 @@ import (
 )
 
 // changesInAnHour counts what a watch makes of an hour.
-func changesInAnHour(t *testing.T, w *watcher, events <-chan struct{}) int {
+func changesInAnHour(t *testing.T, events <-chan struct{}, clock func() time.Time, network func() string) int {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	n := 0
-	w.watch(ctx, events, func() { n++ }, slog.New(slog.DiscardHandler))
+	watch(ctx, events, clock, network, func() { n++ }, slog.New(slog.DiscardHandler))
 	return n
 }
 
 func TestWatchWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := &watcher{fingerprint: func() string { return "" }, wallClock: func() time.Time {
+		clock := func() time.Time {
 			now := time.Now()
 			if now.Sub(start) > 30*time.Minute {
 				now = now.Add(8 * time.Hour)
 			}
 			return now.Round(0)
-		}}
-		if n := changesInAnHour(t, w, nil); n != 1 {
+		}
+		if n := changesInAnHour(t, nil, clock, func() string { return "" }); n != 1 {
 			t.Errorf("%d changes", n)
 		}
 	})
@@ -37,12 +37,12 @@ func TestWatchWake(t *testing.T) {
 func TestWatchChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		w := &watcher{wallClock: wallClock, fingerprint: func() string {
+		network := func() string {
 			if time.Since(start) > 20*time.Minute {
 				return "10.0.0.2/24"
 			}
 			return "10.0.0.1/24"
-		}}
+		}
 		events := make(chan struct{})
 		for _, at := range []time.Duration{10 * time.Minute, 20*time.Minute + 1} {
 			time.AfterFunc(at, func() {
@@ -51,7 +51,7 @@ func TestWatchChange(t *testing.T) {
 				}
 			})
 		}
-		if n := changesInAnHour(t, w, events); n != 1 {
+		if n := changesInAnHour(t, events, wallClock, network); n != 1 {
 			t.Errorf("%d changes", n)
 		}
 	})

@@ -20,8 +20,8 @@ import (
 // askSite finds the site by its name, by a login node, or for a host of no known site by its
 // scheduler.
 func (st *setup) askSite(ctx context.Context) (configs.Site, error) {
-	if st.Argument == "" && st.address != "" {
-		return st.siteOf(ctx, st.address)
+	if st.Argument == "" && st.Host != "" {
+		return st.siteOf(ctx, st.Host)
 	}
 	what := st.Argument
 	if what == "" {
@@ -35,13 +35,13 @@ func (st *setup) askSite(ctx context.Context) (configs.Site, error) {
 		return site, nil
 	}
 	alias := slices.Contains(st.hosts.aliases, what)
-	if site, ok := st.Sites.WithEntrance(what); ok && st.entrance == "" && !alias {
+	if site, ok := st.Sites.WithEntrance(what); ok && st.Entrance == "" && !alias {
 		st.Say("%s is a login node of %s", what, site.Title)
-		st.entrance = what
+		st.Entrance = what
 		return site, nil
 	}
 	if alias || st.inConfig(what) || strings.ContainsAny(what, ".@") || st.Argument == "" {
-		st.address = what
+		st.Host = what
 		return st.siteOf(ctx, what)
 	}
 	hint := api.HintOf(err)
@@ -86,12 +86,12 @@ func (st *setup) inConfig(host string) bool {
 // knownHost is the host of the config that is meant: by its name or address, or as the only one
 // of the site.
 func (st *setup) knownHost(site configs.Site) (configs.Host, bool) {
-	if st.User != "" || st.entrance != "" {
+	if st.User != "" || st.Entrance != "" {
 		return configs.Host{}, false // it may be another
 	}
 	hosts := slices.DeleteFunc(slices.Clone(st.Config.Hosts), func(h configs.Host) bool {
-		if st.address != "" {
-			return h.Name != st.address && h.SSH != st.address
+		if st.Host != "" {
+			return h.Name != st.Host && h.SSH != st.Host
 		}
 		return h.Site == "" || h.Site != site.Name
 	})
@@ -156,8 +156,8 @@ func (st *setup) askHost(ctx context.Context, s configs.Site) (string, error) {
 
 func (st *setup) askEntrance(ctx context.Context, s configs.Site) (string, error) {
 	switch {
-	case st.address != "":
-		return st.address, nil
+	case st.Host != "":
+		return st.Host, nil
 	case len(s.Entrances) == 1:
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:
@@ -170,11 +170,11 @@ func (st *setup) askEntrance(ctx context.Context, s configs.Site) (string, error
 	q := configs.Question{Name: "entrance", Kind: configs.AskChoice, Required: true, Default: s.Entrances[0].Name, Ask: "Which login node?"}
 	for _, e := range s.Entrances {
 		q.Choices = append(q.Choices, e.Name)
-		if st.entrance == "" && st.Interactive {
+		if st.Entrance == "" && st.Interactive {
 			st.Say("  %-10s %-28s %s", e.Name, e.Host, e.About)
 		}
 	}
-	name, err := st.answer(ctx, q, st.entrance)
+	name, err := st.answer(ctx, q, st.Entrance)
 	if err != nil {
 		return "", err
 	}
@@ -199,7 +199,7 @@ func unverifiedText(s configs.Site) string {
 // probe says whether the network is ready for SSH: without a VPN that the site requires, an
 // address does not respond.
 func (st *setup) probe(ctx context.Context, s configs.Site, host string) {
-	if !st.probes {
+	if !st.Interactive || !st.logsIn {
 		return
 	}
 	switch probe := s.ProbeAt(st.hosts.resolve(ctx, host)); {

@@ -281,12 +281,7 @@ const noScheduler = `"none"`
 
 // OwnMachineQuestion is the question whether jobs may run on a host where no scheduler was found.
 func OwnMachineQuestion(host string) string {
-	return "No scheduler was found on " + host + ". Is this your own machine, so that jobs may run on it directly? [y/N] "
-}
-
-// IsYes reports whether an answer to such a question is yes.
-func IsYes(answer string) bool {
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
+	return "No scheduler was found on " + host + ". Is this your own machine, so that jobs may run on it directly?"
 }
 
 // SetOwnMachine writes to the config that a host has no scheduler.

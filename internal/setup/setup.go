@@ -49,15 +49,12 @@ type Options struct {
 type setup struct {
 	Options
 	*asker
-	plan     plan
-	hosts    *sshHosts
-	file     configFile
-	address  string // of the login node, or its ssh alias
-	entrance string
-	logsIn   bool
-	probes   bool
-	looks    bool // logs in first, and looks for answers on the host
-	looked   bool // and found is the result
+	plan   plan
+	hosts  *sshHosts
+	file   configFile
+	logsIn bool
+	looks  bool // logs in first, and looks for answers on the host
+	looked bool // and found is the result
 }
 
 // Run asks the user, logs in and adds to the config what worked.
@@ -66,27 +63,22 @@ func Run(ctx context.Context, t *term.Terminal, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = st.run(ctx)
-	if err == nil {
-		return nil
-	}
-	if failed := st.undo(ctx); failed != nil {
-		return errors.Join(err, failed)
+	if err = st.run(ctx); err != nil {
+		err = errors.Join(err, st.undo(ctx))
 	}
 	return err
 }
 
 func newSetup(t *term.Terminal, o Options) (*setup, error) {
 	st := &setup{
-		Options: o, address: o.Host, entrance: o.Entrance,
+		Options: o,
 		plan: plan{
 			job:     configs.Job{App: o.App, Name: o.App, Answers: o.With},
 			session: cmp.Or(o.Session, o.App), submit: o.Submit, jobName: o.Job, adopts: o.Job != "",
 		},
 		logsIn: !o.NoLogin && !o.Print,
 	}
-	st.probes = t.Interactive && st.logsIn
-	st.looks = st.probes && !o.NoLook
+	st.looks = t.Interactive && st.logsIn && !o.NoLook
 	st.asker = &asker{Terminal: t, job: &st.plan.job}
 	hosts, err := newSSHHosts(o.SSHConfig, o.Sites)
 	if err != nil {
@@ -449,8 +441,8 @@ func (st *setup) askOwnMachine(ctx context.Context, scheduler string) (bool, err
 	if configs.Quote(scheduler) != noScheduler || st.Config.Host(st.plan.host).Scheduler != "" {
 		return false, nil
 	}
-	text, err := st.readLine(ctx, OwnMachineQuestion(st.plan.host))
-	if err == nil && !IsYes(text) {
+	text, err := st.readLine(ctx, OwnMachineQuestion(st.plan.host)+" [y/N] ")
+	if err == nil && !(api.Answer{Text: text}).IsYes() {
 		err = api.Errorf(api.CodeNoScheduler, "no scheduler was found on %s, so nothing was written", st.plan.host).
 			WithHint("put the scheduler's commands on the PATH of your login shell there, or give it with --scheduler")
 	}

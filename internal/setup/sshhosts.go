@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 
 	"tunctl/configs"
 	"tunctl/tunnel/sshconfig"
@@ -93,20 +94,13 @@ func namesOfLine(line string, sites configs.Sites) []string {
 // namesOfHash are the login nodes with a hash of known_hosts: |1|SALT|HASH.
 func namesOfHash(hashed string, sites configs.Sites) []string {
 	salt, hash, _ := strings.Cut(strings.TrimPrefix(hashed, "|1|"), "|")
-	key, err := base64.StdEncoding.DecodeString(salt)
-	if err != nil {
-		return nil
-	}
+	key, _ := base64.StdEncoding.DecodeString(salt) // of what is none, no name has the hash
 	var names []string
 	for _, s := range sites {
 		for _, e := range s.Entrances {
 			for _, host := range append([]string{e.Host}, e.Aliases...) {
-				name := host
-				if e.Port != 0 && e.Port != 22 {
-					name = "[" + host + "]:" + strconv.Itoa(e.Port)
-				}
 				mac := hmac.New(sha1.New, key)
-				_, _ = mac.Write([]byte(strings.ToLower(name)))
+				_, _ = mac.Write([]byte(strings.ToLower(knownhosts.Normalize(e.Address(host)))))
 				if base64.StdEncoding.EncodeToString(mac.Sum(nil)) == hash {
 					names = append(names, host)
 				}

@@ -27,14 +27,10 @@ func Hosts(list []api.Host, said map[string]bool, now time.Time) *term.Table {
 // hostNotes are the lines under a host in a list, without a cause that is said already.
 func hostNotes(h api.Host, said map[string]bool, now time.Time) []string {
 	var notes []string
-	if h.Cause != "" && !said[h.Cause] {
+	if !said[h.Cause] {
 		notes = append(notes, h.Cause)
 	}
-	notes = append(notes, h.Links...)
-	if ends := certificateNote(h, now); ends != "" {
-		notes = append(notes, ends)
-	}
-	return notes
+	return append(append(notes, h.Links...), certificateNote(h, now))
 }
 
 // HostList draws a list of hosts, one line each.

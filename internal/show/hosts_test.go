@@ -85,7 +85,7 @@ func TestTheEndOfACertificateIsShownBeforeItMatters(t *testing.T) {
 	} {
 		h := api.Host{Alias: "narval", User: "alice", Hostname: "n", Port: 22, State: api.HostUp, CertificateEnds: now.Add(x.left)}
 		page := HostPage(term.Layout{}, h, now)
-		lists := []string{HostList(term.Layout{}, []api.Host{h}, now), Status(term.Layout{}, api.Status{Hosts: []api.Host{h}}, now)}
+		lists := []string{HostList(term.Layout{}, []api.Host{h}, now), Status(term.Layout{}, api.Status{Hosts: []api.Host{h}}, false, now)}
 		if !strings.Contains(page, x.page) {
 			t.Errorf("%s: %q", name, page)
 		}
@@ -102,7 +102,7 @@ func TestALinkOfALoginIsWholeInStatusAndHosts(t *testing.T) {
 	h := api.Host{Alias: "narval", State: api.HostConnecting, Asking: api.PromptQuestion, Cause: api.AskedElsewhere, Links: []string{link}}
 	narrow := term.Layout{Width: 40}
 	for _, text := range []string{
-		HostPage(narrow, h, time.Now()), HostList(narrow, []api.Host{h}, time.Now()), Status(narrow, api.Status{Hosts: []api.Host{h}}, time.Now()),
+		HostPage(narrow, h, time.Now()), HostList(narrow, []api.Host{h}, time.Now()), Status(narrow, api.Status{Hosts: []api.Host{h}}, false, time.Now()),
 	} {
 		if !strings.Contains(text, "  "+link+"\n") {
 			t.Errorf("%q", text)

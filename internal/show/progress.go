@@ -23,10 +23,8 @@ type Progress struct {
 	done     sync.WaitGroup
 
 	mu    sync.Mutex
-	state api.SessionState
-	text  string // the current step
-	cause string // why it takes its time
-	hint  string // what the user may do about that
+	last  api.Session // as it was shown
+	text  string      // the current step
 	since time.Time
 }
 
@@ -44,23 +42,22 @@ func NewProgress(t *term.Terminal, attaches bool) *Progress {
 func (s *Progress) Show(x api.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x.State != s.state {
+	if x.State != s.last.State {
 		s.completeLocked(x)
-		s.state, s.since = x.State, time.Now()
-		s.text = s.stepText(x)
+		s.since, s.text = time.Now(), s.stepText(x)
 		if s.text != "" && !s.term.Live {
 			s.term.Say("… %s", s.text)
 			if printsCause(x) {
 				s.term.Say("  %s", x.Cause)
 			}
 		}
-	} else if x.Cause != s.cause && printsCause(x) && !s.term.Live {
+	} else if x.Cause != s.last.Cause && printsCause(x) && !s.term.Live {
 		s.term.Say("  %s", x.Cause)
 	}
-	if x.Hint != s.hint && x.Hint != "" && x.State == api.SessionQueued {
+	if x.Hint != s.last.Hint && x.Hint != "" && x.State == api.SessionQueued {
 		s.term.Say("  → %s", x.Hint)
 	}
-	s.cause, s.hint = x.Cause, x.Hint
+	s.last = x
 }
 
 // completeLocked finishes the line of the step before x.
@@ -68,7 +65,7 @@ func (s *Progress) completeLocked(x api.Session) {
 	if s.text == "" {
 		return
 	}
-	if s.state == api.SessionStarting && x.State != api.SessionReady && !x.State.Settled() {
+	if s.last.State == api.SessionStarting && x.State != api.SessionReady && !x.State.Settled() {
 		return // the host is queried again: nothing is open or responds yet
 	}
 	took := time.Since(s.since)
@@ -76,7 +73,7 @@ func (s *Progress) completeLocked(x api.Session) {
 		s.term.Say("%s %s", s.term.Paint(term.Red, "✗"), s.text)
 		return
 	}
-	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.state, x), 44), s.term.Paint(term.Grey, Stopwatch(took)))
+	s.term.Say("%s %s %s", s.term.Paint(term.Green, "✓"), term.Pad(doneText(s.last.State, x), 44), s.term.Paint(term.Grey, Stopwatch(took)))
 }
 
 // printsCause reports whether a cause gets a line of its own where lines cannot be redrawn.
@@ -97,7 +94,7 @@ func (s *Progress) spin(ctx context.Context) {
 		s.mu.Lock()
 		line := ""
 		if s.text != "" {
-			line = stepLines(frames[i%len(frames)], s.text, s.cause, time.Since(s.since), s.term.Width())
+			line = stepLines(frames[i%len(frames)], s.text, s.last.Cause, time.Since(s.since), s.term.Width())
 		}
 		s.mu.Unlock()
 		s.term.Draw(line)

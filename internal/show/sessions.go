@@ -3,6 +3,8 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,17 +14,12 @@ import (
 	"tunctl/internal/words"
 )
 
-// Status draws sessions with their notes, and hosts.
-func Status(l term.Layout, st api.Status, now time.Time) string {
-	return withHosts(l, briefNotes, st, now)
-}
-
-// DetailedStatus is Status with all that is known of sessions that have failed.
-func DetailedStatus(l term.Layout, st api.Status, now time.Time) string {
-	return withHosts(l, sessionNotes, st, now)
-}
-
-func withHosts(l term.Layout, notes func(api.Session, time.Time) []string, st api.Status, now time.Time) string {
+// Status draws sessions with their notes, and hosts. In detail it has all that is known of sessions that have failed.
+func Status(l term.Layout, st api.Status, detailed bool, now time.Time) string {
+	notes := briefNotes
+	if detailed {
+		notes = sessionNotes
+	}
 	text, sessions := sharedCauses(l, st.Sessions)
 	text += sessionTable(sessions, notes, now).Draw(l)
 	if len(st.Hosts) == 0 {
@@ -266,4 +263,59 @@ func SessionPage(l term.Layout, s api.Session, now time.Time) string {
 		text += "\n" + factsText(l, JobFacts(*s.Job, s.Host, now))
 	}
 	return text
+}
+
+// Forward says what a forward connects. Its place is the host, or the node that its job runs on.
+func Forward(f api.Forward, place string) string {
+	switch {
+	case f.Kind == api.ForwardDynamic:
+		return f.Listen + " is a SOCKS proxy on " + place
+	case f.Kind == api.ForwardRemote:
+		return fmt.Sprintf("%s on %s → %s here", f.Listen, place, f.Target)
+	case f.Target == "": // not known yet
+		return f.Listen
+	}
+	name, _, err := net.SplitHostPort(f.Target)
+	addr, isName := netip.ParseAddr(name)
+	if err != nil || name == "localhost" || isName == nil && addr.IsLoopback() { // a socket, or a port
+		return fmt.Sprintf("%s → %s on %s", f.Listen, f.Target, place)
+	}
+	return fmt.Sprintf("%s → %s through %s", f.Listen, f.Target, place)
+}
+
+// sharedText says who may connect to a forward besides its owner.
+func sharedText(f api.Forward) string {
+	if host, _, err := net.SplitHostPort(f.Listen); err == nil && OpenToOthers(host) {
+		return "! shared: anyone who can reach " + f.Listen + " can connect"
+	}
+	return "! shared: other users of this computer can connect to " + f.Listen
+}
+
+// OpenToOthers reports whether others than this computer can reach an address.
+func OpenToOthers(bind string) bool {
+	addr, err := netip.ParseAddr(bind)
+	return bind != "" && bind != "localhost" && (err != nil || !addr.IsLoopback())
+}
+
+// JobPlace is where the job of a session runs, in words; without a job, its host.
+func JobPlace(s api.Session) string {
+	if s.Job == nil {
+		return s.Host
+	}
+	return cmp.Or(s.Job.Node, "the node of the job")
+}
+
+// Exposure says who else can reach a session's page, if tunctl knows of no password for it.
+func Exposure(s api.Session) string {
+	if s.Endpoint == nil || s.Job == nil {
+		return ""
+	}
+	switch s.Endpoint.Exposure {
+	case api.ExposureNode:
+		return fmt.Sprintf("tunctl set no password for this page: other users who are on %s can reach it, too, while the job runs", s.Job.Node)
+	case api.ExposureNetwork:
+		return fmt.Sprintf("tunctl set no password for this page, and its program listens on all addresses of %s: everyone on the cluster's network can reach it. "+
+			"If the program can listen on one address, add {host} to the command", s.Job.Node)
+	}
+	return ""
 }

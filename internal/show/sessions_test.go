@@ -40,14 +40,14 @@ func busy(now time.Time) api.Status {
 func TestTheStatusFitsEightyColumns(t *testing.T) {
 	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
 	for _, width := range []int{60, 80, 132} {
-		text := Status(term.Layout{Width: width}, busy(now), now)
+		text := Status(term.Layout{Width: width}, busy(now), false, now)
 		for line := range strings.Lines(text) {
 			if n := term.TextWidth(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("%d columns in %d: %s", n, width, line)
 			}
 		}
 	}
-	text := Status(term.Layout{Width: 80}, busy(now), now)
+	text := Status(term.Layout{Width: 80}, busy(now), false, now)
 	for _, want := range []string{
 		"SESSION", "9 min", "↓123 MB ↑9.9 kB", "  http://localhost:8888/lab\n", "next: job 48300012 is queued, expected start 16:56",
 		"  127.0.0.1:6006 → localhost:6006 on nc10214.narval.calcul.quebec\n", "  127.0.0.1:1080 is a SOCKS proxy on nc10214",
@@ -74,7 +74,7 @@ func TestStatus(t *testing.T) {
 	}
 	one := lost("one")
 	one.Cause = "job 7 reached its time limit"
-	text := Status(term.Layout{Width: 80}, api.Status{Sessions: []api.Session{lost("a"), lost("b"), one, lost("c")}}, time.Now())
+	text := Status(term.Layout{Width: 80}, api.Status{Sessions: []api.Session{lost("a"), lost("b"), one, lost("c")}}, false, time.Now())
 	if !strings.HasPrefix(text, "m3, 3 sessions:\n  m3 needs you\n  → run `tunctl login m3`\n\nSESSION") || strings.Count(text, "needs you") != 1 {
 		t.Errorf("the lost host is not told once:\n%s", text)
 	}
@@ -138,7 +138,7 @@ func TestAForwardOfAJobWithoutAPageNamesTheNode(t *testing.T) {
 
 func TestAHostThatWasNeverConnectedHasADashForItsLogin(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "narval", State: api.HostDown}}}
-	lines := strings.Split(strings.TrimSpace(Status(term.Layout{}, st, time.Now())), "\n")
+	lines := strings.Split(strings.TrimSpace(Status(term.Layout{}, st, false, time.Now())), "\n")
 	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "narval not connected - - -" {
 		t.Errorf("the host's row is %q", got)
 	}
@@ -165,11 +165,11 @@ func TestTheHistoryKeepsItsTimesOnANarrowTerminal(t *testing.T) {
 
 func TestIntoAPipeNothingIsCutAndNothingColoured(t *testing.T) {
 	now := time.Now()
-	text := Status(term.Layout{}, busy(now), now)
+	text := Status(term.Layout{}, busy(now), false, now)
 	if !strings.Contains(text, "a-session-with-quite-a-long-name") || !strings.Contains(text, "48213345 on nc10214") || strings.Contains(text, "\x1b") {
 		t.Error(text)
 	}
-	if coloured := Status(term.Layout{Colours: true}, busy(now), now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
+	if coloured := Status(term.Layout{Colours: true}, busy(now), false, now); !strings.Contains(coloured, term.Red+"9 min") || !strings.Contains(coloured, term.Green+"ready") {
 		t.Errorf("%q", coloured)
 	}
 }
@@ -187,7 +187,7 @@ func TestOtherJobs(t *testing.T) {
 			},
 		}
 		st := api.Status{Sessions: []api.Session{s}}
-		for name, text := range map[string]string{"status": Status(term.Layout{}, st, now), "status SESSION": DetailedStatus(term.Layout{}, st, now), "page": SessionPage(term.Layout{}, s, now)} {
+		for name, text := range map[string]string{"status": Status(term.Layout{}, st, false, now), "status SESSION": Status(term.Layout{}, st, true, now), "page": SessionPage(term.Layout{}, s, now)} {
 			for _, want := range []string{
 				"  next: job 12 is running and is charged until 16:00 at most\n",
 				"  also: job 13 on m3 is running and is charged until 17:00 at most: `tunctl cancel m3 13` ends it\n",
@@ -203,5 +203,22 @@ func TestOtherJobs(t *testing.T) {
 	alone := api.Session{Name: "nb", Host: "m3", State: api.SessionDown, Others: []api.Job{{ID: "13", State: api.JobRunning}}}
 	if got := SessionState(alone, now); got != "disconnected, job 13 on m3 is running and is charged while it runs" {
 		t.Errorf("in a menu: %q", got)
+	}
+}
+
+func TestForward(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]api.Forward{
+		"127.0.0.1:5432 → db.int:5432 through narval":    {Kind: api.ForwardLocal, Listen: "127.0.0.1:5432", Target: "db.int:5432"},
+		"127.0.0.1:8000 → localhost:80 on narval":        {Kind: api.ForwardLocal, Listen: "127.0.0.1:8000", Target: "localhost:80"},
+		"127.0.0.1:8001 → [::1]:80 on narval":            {Kind: api.ForwardLocal, Listen: "127.0.0.1:8001", Target: "[::1]:80"},
+		"127.0.0.1:8002":                                 {Kind: api.ForwardLocal, Listen: "127.0.0.1:8002"},
+		"/tmp/a.sock → /run/app.sock on narval":          {Kind: api.ForwardLocal, Listen: "/tmp/a.sock", Target: "/run/app.sock"},
+		"localhost:9000 on narval → localhost:9001 here": {Kind: api.ForwardRemote, Listen: "localhost:9000", Target: "localhost:9001"},
+		"127.0.0.1:1080 is a SOCKS proxy on narval":      {Kind: api.ForwardDynamic, Listen: "127.0.0.1:1080"},
+	} {
+		if got := Forward(f, "narval"); got != want {
+			t.Errorf("%+v:\n%s\nwant\n%s", f, got, want)
+		}
 	}
 }

@@ -2,6 +2,10 @@ package show
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,4 +156,105 @@ func busiest(u api.Usage) float64 {
 		}
 	}
 	return most
+}
+
+// Balances has a row per balance, with how full it is.
+func Balances(balances []api.Balance) *term.Table {
+	t := &term.Table{Header: []string{"BALANCE", "USED", "OF", "FULL"}, Whole: []string{"USED", "OF"}}
+	for _, b := range balances {
+		used, of, bar, colour := amountText(b.Used)+unitText(b), "-", "-", ""
+		if b.Total > 0 {
+			used, of = amountText(b.Used), amountText(b.Total)+unitText(b)
+			bar, colour = quotaBar(b.Used/b.Total), quotaColour(b.Used/b.Total)
+		}
+		t.Add(nil, term.Cell{Text: b.Name, Colour: term.Bold}, term.Cell{Text: used}, term.Cell{Text: of}, term.Cell{Text: bar, Colour: colour})
+	}
+	return t
+}
+
+// Balance is a balance in words: "12 of 50 GiB".
+func Balance(b api.Balance) string {
+	if b.Total == 0 {
+		return amountText(b.Used) + unitText(b)
+	}
+	return amountText(b.Used) + " of " + amountText(b.Total) + unitText(b)
+}
+
+func unitText(b api.Balance) string { return strings.TrimSuffix(" "+b.Unit, " ") }
+
+// amountText writes a number with spaces between its thousands: "1 160 939", "26.61".
+func amountText(n float64) string {
+	text := strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+	whole, rest, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0 && len(whole) > 4; i -= 3 {
+		whole = whole[:i] + " " + whole[i:]
+	}
+	if rest != "" {
+		whole += "." + rest
+	}
+	return whole
+}
+
+const quotaBarWidth = 10
+
+// quotaBar is a bar with a percentage. It is full only if the quota is.
+func quotaBar(part float64) string {
+	filled := min(max(int(part*quotaBarWidth), 0), quotaBarWidth)
+	return strings.Repeat("█", filled) + strings.Repeat("░", quotaBarWidth-filled) + fmt.Sprintf(" %3.0f%%", math.Floor(part*100))
+}
+
+// quotaColour warns before a quota is used up.
+func quotaColour(part float64) string {
+	switch {
+	case part >= 0.95:
+		return term.Red
+	case part >= 0.8:
+		return term.Yellow
+	}
+	return term.Green
+}
+
+// Free has a row for each partition of a host, and one for all of its nodes where partitions are not told
+// apart. What is a guess begins with "~".
+func Free(f api.Free) *term.Table {
+	t := &term.Table{
+		Header: []string{"PARTITION", "IDLE NODES", "FREE CPUS", "FREE GPUS", "LONGEST", "WAITING"},
+		Whole:  []string{"PARTITION", "FREE GPUS"}, Optional: []string{"FREE CPUS"},
+	}
+	for _, p := range f.Partitions {
+		longest := "no limit"
+		if p.LimitSeconds > 0 {
+			longest = api.DurationText(time.Duration(p.LimitSeconds) * time.Second)
+		}
+		addFree(t, p.Name, longest, p.PartitionUsage, p.FreeTypes)
+	}
+	if f.Cluster != (api.PartitionUsage{}) {
+		addFree(t, "(all)", "-", f.Cluster, nil)
+	}
+	return t
+}
+
+func addFree(t *term.Table, name, longest string, u api.PartitionUsage, byType map[string]int) {
+	number := func(n int, known bool) string {
+		if !known {
+			return "-"
+		}
+		if u.Guess {
+			return "~" + strconv.Itoa(n)
+		}
+		return strconv.Itoa(n)
+	}
+	var gpus []string
+	for _, kind := range slices.Sorted(maps.Keys(byType)) {
+		gpus = append(gpus, number(byType[kind], true)+" "+kind)
+	}
+	if len(gpus) == 0 {
+		gpus = []string{number(u.FreeGPUs, u.GPUs > 0)}
+	}
+	colour := ""
+	if u.FreeGPUs > 0 || u.GPUs == 0 && u.FreeCPUs > 0 {
+		colour = term.Green
+	}
+	t.Add(nil, term.Cell{Text: name, Colour: term.Bold}, term.Cell{Text: number(u.IdleNodes, u.CPUs > 0)}, term.Cell{Text: number(u.FreeCPUs, u.CPUs > 0)},
+		term.Cell{Text: strings.Join(gpus, ", "), Colour: colour}, term.Cell{Text: longest}, term.Cell{Text: fmt.Sprint(u.Waiting)})
 }

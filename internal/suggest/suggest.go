@@ -3,7 +3,6 @@
 package suggest
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,23 +17,14 @@ const longest = 64
 // underscore, count for nothing. A word of two letters or more is also near to
 // what it begins, and one with a part too many, such as local_port, to the rest of it.
 func Nearest(word string, among []string) []string {
-	type scored struct {
-		word     string
-		distance int
-	}
-	var near []scored
-	for _, candidate := range among {
-		if d, ok := slip(fold(word), fold(candidate)); ok {
-			near = append(near, scored{candidate, d})
-		}
-	}
-	slices.SortStableFunc(near, func(a, b scored) int { return cmp.Compare(a.distance, b.distance) })
-
-	words := make([]string, len(near))
-	for i, s := range near {
-		words[i] = s.word
-	}
-	return words
+	distances := map[string]int{}
+	near := slices.DeleteFunc(slices.Clone(among), func(candidate string) bool {
+		d, ok := slip(fold(word), fold(candidate))
+		distances[candidate] = d
+		return !ok
+	})
+	slices.SortStableFunc(near, func(a, b string) int { return distances[a] - distances[b] })
+	return near
 }
 
 // NearestFirst returns all of among, those first that word could be a slip of.

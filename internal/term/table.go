@@ -52,15 +52,17 @@ type row struct {
 // Cell is the text in a column of a row; its colour may be empty.
 type Cell struct{ Text, Colour string }
 
-// Add appends a row. It sanitizes the texts, since names such as those of jobs come from
+// Add appends a row; an empty note is none. It sanitizes the texts, since names such as those of jobs come from
 // the host.
 func (t *Table) Add(notes []string, cells ...Cell) {
-	r := row{slices.Clone(cells), slices.Clone(notes)}
+	r := row{cells: slices.Clone(cells)}
 	for i, c := range r.cells {
 		r.cells[i].Text = strings.ReplaceAll(api.Sanitize(c.Text), "\n", " ")
 	}
-	for i, note := range r.notes {
-		r.notes[i] = api.Sanitize(note)
+	for _, note := range notes {
+		if note != "" {
+			r.notes = append(r.notes, api.Sanitize(note))
+		}
 	}
 	t.rows = append(t.rows, r)
 }
@@ -112,8 +114,11 @@ func (t *Table) Lines(l Layout) (header string, rows [][]string) {
 func (t *Table) widths(most int) []int {
 	widths := make([]int, len(t.Header))
 	total := (len(t.Header) - 1) * columnGap
-	for i := range t.Header {
-		widths[i] = t.columnWidth(i)
+	for i, name := range t.Header {
+		widths[i] = TextWidth(name)
+		for _, r := range t.rows {
+			widths[i] = max(widths[i], TextWidth(r.cells[i].Text))
+		}
 		total += widths[i]
 	}
 	for _, spared := range [][]string{t.Whole, nil} {
@@ -133,9 +138,8 @@ func (t *Table) widths(most int) []int {
 // readable.
 func (t *Table) fits(most int) bool {
 	total := (len(t.Header) - 1) * columnGap
-	for i, name := range t.Header {
-		width := t.columnWidth(i)
-		if !slices.Contains(t.Whole, name) {
+	for i, width := range t.widths(0) {
+		if !slices.Contains(t.Whole, t.Header[i]) {
 			width = min(width, readable)
 		}
 		total += width
@@ -143,20 +147,9 @@ func (t *Table) fits(most int) bool {
 	return most == 0 || total <= most
 }
 
-func (t *Table) columnWidth(i int) int {
-	width := TextWidth(t.Header[i])
-	for _, r := range t.rows {
-		width = max(width, TextWidth(r.cells[i].Text))
-	}
-	return width
-}
-
 // without is the table without a column.
 func (t *Table) without(name string) *Table {
 	i := slices.Index(t.Header, name)
-	if i < 0 {
-		return t
-	}
 	less := &Table{Header: slices.Delete(slices.Clone(t.Header), i, i+1), Whole: t.Whole}
 	for _, r := range t.rows {
 		less.Add(r.notes, slices.Delete(slices.Clone(r.cells), i, i+1)...)

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -198,21 +197,27 @@ var ErrWithdrawn = errors.New("the question was withdrawn")
 // restores the terminal; one that was withdrawn disappears, with what was typed so far. Only
 // one question is open at a time; messages go above it.
 func (t *Terminal) ReadLine(ctx context.Context, question string, echo bool) (string, error) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	return t.readLine(ctx, question, echo)
+	return t.ask(ctx, question, echo, false)
 }
 
 // ReadAnswer is ReadLine for a question that the user has not caused just now, such as
 // that of a login. What was typed before it appeared was not meant for it, and is
 // discarded, as ssh does.
 func (t *Terminal) ReadAnswer(ctx context.Context, question string, echo bool) (string, error) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	if IsTerminal(t.In) {
-		t.discardTyped()
+	return t.ask(ctx, question, echo, true)
+}
+
+// Agrees asks a question that yes or no answers, as ReadAnswer does; Enter is yes if that is assumed.
+func (t *Terminal) Agrees(ctx context.Context, question string, assumed bool) (bool, error) {
+	answers := " [y/N] "
+	if assumed {
+		answers = " [Y/n] "
 	}
-	return t.readLine(ctx, question, echo)
+	text, err := t.ReadAnswer(ctx, question+answers, true)
+	if strings.TrimSpace(text) == "" {
+		return assumed && err == nil, err
+	}
+	return err == nil && api.Answer{Text: text}.IsYes(), err
 }
 
 // discardTyped discards what was typed and not read.
@@ -228,7 +233,13 @@ func (t *Terminal) discardTyped() {
 	}
 }
 
-func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (string, error) {
+// ask reads the answer to a question; anew without what was typed before.
+func (t *Terminal) ask(ctx context.Context, question string, echo, anew bool) (string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if anew && IsTerminal(t.In) {
+		t.discardTyped()
+	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -259,30 +270,6 @@ func (t *Terminal) readLine(ctx context.Context, question string, echo bool) (st
 	}
 	t.question = ""
 	return text, err
-}
-
-// Choose lists rows and returns the index of the one that the user answers the question
-// with, by its number or by a text that matches it; what names such a text.
-func (t *Terminal) Choose(ctx context.Context, question, what string, rows []string, matches func(row int, typed string) bool) (int, error) {
-	for i, row := range rows {
-		t.Say("%3d) %s", i+1, row)
-	}
-	for {
-		text, err := t.ReadLine(ctx, fmt.Sprintf("%s [1-%d] ", question, len(rows)), true)
-		if err != nil {
-			return 0, err
-		}
-		text = strings.TrimSpace(text)
-		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(rows) {
-			return n - 1, nil
-		}
-		for i := range rows {
-			if matches(i, text) {
-				return i, nil
-			}
-		}
-		t.Say("%q is not one of them: type a number from 1 to %d, or %s", text, len(rows), what)
-	}
 }
 
 // readTyped reads one line. Where the system can wait for input and for the end of ctx at

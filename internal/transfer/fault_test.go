@@ -214,14 +214,15 @@ func TestCopyMissingSource(t *testing.T) {
 	s := newServer(t)
 	s.exact = true
 	symlink(t, "no/such", s.path("nowhere"))
-	for name, want := range map[string]NoSourceError{
-		"nofile":  {},
-		"nowhere": {Link: "no/such"},
-		"no*file": {Pattern: true},
+	for name, form := range map[string]string{
+		"nofile":  "no file or folder %q",
+		"nowhere": `%q is a link to "no/such", which does not exist`,
+		"no*file": "nothing matches %q",
 	} {
-		want.Path = s.path(name)
+		path := s.path(name)
+		want := NoSourceError{path, fmt.Sprintf(form, path)}
 		for _, from := range []Place{nil, Local()} {
-			o := Options{From: from, Sources: []string{want.Path}, Target: t.TempDir()}
+			o := Options{From: from, Sources: []string{path}, Target: t.TempDir()}
 			if from == nil {
 				o.To = Local()
 			}

@@ -101,8 +101,8 @@ func checkSize(from files, j job) error {
 // source once more: the copy of a file that was changed meanwhile may be inconsistent.
 func (c *copier) putInPlace(from files, to writable, j job, part string, size int64) error {
 	err := concurrently( // each is a round trip
-		func() error { return to.SetMode(part, j.info.Mode()) },
-		func() error { return to.SetTimes(part, j.info.ModTime()) },
+		func() error { return to.Chmod(part, j.info.Mode().Perm()) },
+		func() error { return to.Chtimes(part, j.info.ModTime(), j.info.ModTime()) },
 		func() error {
 			there, err := to.Lstat(part)
 			if err == nil && (there.Size() != size || !there.Mode().IsRegular()) {
@@ -239,7 +239,7 @@ func (c *copier) findParts(ctx context.Context, dir string, jobs []job) {
 	_ = c.To.use(ctx, c.nextLane(), func(to files) (err error) {
 		listing, cancel := context.WithTimeout(ctx, limit) // a channel that is opened here lives longer
 		defer cancel()
-		entries, err = to.ReadDir(listing, dir)
+		entries, err = to.ReadDirContext(listing, dir)
 		return err
 	})
 	var parts []string

@@ -23,6 +23,7 @@ type chunk struct {
 	file *largeFile
 	off  int64
 	n    int
+	done chan error // gets one, also nil
 }
 
 // largeFile is a file that is copied in chunks.
@@ -31,42 +32,18 @@ type largeFile struct {
 	part string
 
 	open sync.Map // of functions that open a file once, by opened
-
-	mu       sync.Mutex
-	upTo     int64         // all before it is written
-	written  map[int64]int // ranges after it that are written
-	inFlight int           // chunks being copied
-	err      error         // the first failure
-	changed  *sync.Cond    // one of these changed
 }
 
 // copyLarge copies a file in chunks, on all lanes at once.
 func (c *copier) copyLarge(ctx context.Context, j job) error {
-	f := &largeFile{job: j, part: c.partOf(j), written: map[int64]int{}}
-	f.changed = sync.NewCond(&f.mu)
-	defer context.AfterFunc(ctx, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.err = cmp.Or(f.err, ctx.Err())
-		f.changed.Broadcast()
-	})()
+	f := &largeFile{job: j, part: c.partOf(j)}
 	defer func() { _ = f.close() }()
 	start, done, err := c.begin(ctx, f)
 	if err != nil || done {
 		return err
 	}
 	c.Progress.skipped.Add(start)
-	f.upTo = start
-	for off := start; off < j.info.Size() && f.awaitWindow(off); {
-		ch := chunk{f, off, int(min(chunkSize, j.info.Size()-off))}
-		select {
-		case c.chunks <- ch:
-		case <-ctx.Done():
-			f.finishChunk(ch, ctx.Err())
-		}
-		off += int64(ch.n)
-	}
-	err = f.wait()
+	err = c.copyFrom(ctx, f, start)
 	if errors.Is(err, errShrank) { // a later copy cannot continue it
 		_ = c.To.write(ctx, 0, func(to writable) error { return to.Remove(f.part) })
 	}
@@ -99,7 +76,7 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 			start = max(0, there.Size()-writeWindow)
 			start -= start % chunkSize
 			if start > 0 && sameTail(from, to, f.from, f.part, start) {
-				return to.SetMode(f.part, 0o600) // which fails for another user's file
+				return to.Chmod(f.part, 0o600) // which fails for another user's file
 			}
 		}
 		start = 0
@@ -109,45 +86,27 @@ func (c *copier) begin(ctx context.Context, f *largeFile) (start int64, done boo
 	return start, done, err
 }
 
-// awaitWindow waits until the file may be written at off, and reports whether it should
-// be.
-func (f *largeFile) awaitWindow(off int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for f.err == nil && off-f.upTo >= writeWindow {
-		f.changed.Wait()
-	}
-	if f.err != nil {
-		return false
-	}
-	f.inFlight++
-	return true
-}
-
-// finishChunk records that a chunk was written, or why not.
-func (f *largeFile) finishChunk(ch chunk, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.inFlight--
-	f.err = cmp.Or(f.err, err)
-	if err == nil {
-		f.written[ch.off] = ch.n
-		for n, ok := f.written[f.upTo]; ok; n, ok = f.written[f.upTo] {
-			delete(f.written, f.upTo)
-			f.upTo += int64(n)
+// copyFrom has the chunks from an offset copied, as far after the first missing one as the window
+// allows.
+func (c *copier) copyFrom(ctx context.Context, f *largeFile, start int64) (err error) {
+	var inFlight []chunk
+	for off := start; off < f.info.Size() && err == nil; off += chunkSize {
+		next := chunk{f, off, int(min(chunkSize, f.info.Size()-off)), make(chan error, 1)}
+		select {
+		case c.chunks <- next:
+			inFlight = append(inFlight, next)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if len(inFlight) == writeWindow/chunkSize {
+			err = cmp.Or(err, <-inFlight[0].done)
+			inFlight = inFlight[1:]
 		}
 	}
-	f.changed.Broadcast()
-}
-
-// wait waits for the chunks in flight, which end with the copy's ctx.
-func (f *largeFile) wait() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for f.inFlight > 0 {
-		f.changed.Wait()
+	for _, ch := range inFlight {
+		err = cmp.Or(err, <-ch.done)
 	}
-	return f.err
+	return err
 }
 
 // copyChunks copies chunks on one lane until all are copied.
@@ -180,7 +139,7 @@ func (c *copier) copyChunks(ctx context.Context, lane int) {
 		if err == nil {
 			c.Progress.copied.Add(int64(ch.n))
 		}
-		f.finishChunk(ch, err)
+		ch.done <- err
 	}
 }
 

@@ -63,7 +63,7 @@ func (localFiles) Open(name string) (handle, error) {
 	return openRegular(name, os.O_RDONLY, os.Stat, os.OpenFile)
 }
 
-func (localFiles) ReadDir(_ context.Context, name string) ([]fs.FileInfo, error) {
+func (localFiles) ReadDirContext(_ context.Context, name string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(name)
 	infos := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
@@ -104,16 +104,16 @@ func (t *localTarget) Stat(name string) (fs.FileInfo, error)  { return t.root.St
 func (t *localTarget) Lstat(name string) (fs.FileInfo, error) { return t.root.Lstat(t.rel(name)) }
 func (t *localTarget) Symlink(target, name string) error      { return t.root.Symlink(target, t.rel(name)) }
 func (t *localTarget) Remove(name string) error               { return t.root.Remove(t.rel(name)) }
-func (t *localTarget) SetTimes(name string, mtime time.Time) error {
-	return t.root.Chtimes(t.rel(name), mtime, mtime)
+func (t *localTarget) Chmod(name string, mode fs.FileMode) error {
+	return t.root.Chmod(t.rel(name), mode)
+}
+
+func (t *localTarget) Chtimes(name string, accessed, modified time.Time) error {
+	return t.root.Chtimes(t.rel(name), accessed, modified)
 }
 
 func (t *localTarget) Replace(name, other string) error {
 	return t.root.Rename(t.rel(name), t.rel(other))
-}
-
-func (t *localTarget) SetMode(name string, mode fs.FileMode) error {
-	return t.root.Chmod(t.rel(name), mode.Perm())
 }
 
 // Full is not needed: the errors of the system are specific.

@@ -117,7 +117,7 @@ func TestCopySameNameElsewhere(t *testing.T) {
 		if n, err := f.ReadAt(got, 0); !errors.Is(err, io.EOF) || string(got[:n]) != string(data) {
 			t.Errorf("%d bytes, %v", n, err)
 		}
-		names, err := there.ReadDir(t.Context(), backup)
+		names, err := there.ReadDirContext(t.Context(), backup)
 		if len(names) != 1 {
 			t.Errorf("the folder has %v", names)
 		}

@@ -88,12 +88,10 @@ func (h *Host) do(ctx context.Context, i int, f func(*remoteFiles) error) error 
 			}
 			l.drop(ctx, r)
 		}
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil || !isLost(err) && !errors.Is(err, errNoServer) {
 			return err
-		case !isLost(err) && !errors.Is(err, errNoServer):
-			return err
-		case losses == maxLosses:
+		}
+		if losses == maxLosses {
 			return &connectError{fmt.Errorf("the host's file server stopped %d times in a row: %w", losses, err)}
 		}
 	}
@@ -145,13 +143,10 @@ func (l *lane) drop(ctx context.Context, r *remoteFiles) {
 	if l.lock.Lock(ctx) != nil {
 		return
 	}
-	ours := l.files == r
-	if ours {
+	defer l.lock.Unlock()
+	if l.files == r {
 		l.files = nil
 		l.slowDownLocked()
-	}
-	l.lock.Unlock()
-	if ours {
 		_ = r.Close()
 	}
 }
@@ -161,12 +156,11 @@ func (h *Host) Close() error {
 	for i := range h.lanes {
 		l := &h.lanes[i]
 		_ = l.lock.Lock(context.Background()) // which never ends
-		r := l.files
+		if l.files != nil {
+			_ = l.files.Close()
+		}
 		l.files = nil
 		l.lock.Unlock()
-		if r != nil {
-			_ = r.Close()
-		}
 	}
 	return nil
 }
@@ -222,20 +216,10 @@ func (r *remoteFiles) isOpen() bool {
 	return !isLost(err)
 }
 
-func (r *remoteFiles) ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error) {
-	return r.ReadDirContext(ctx, name)
-}
-
-func (r *remoteFiles) SetMode(name string, mode fs.FileMode) error {
-	return r.Chmod(name, mode.Perm())
-}
-
-func (r *remoteFiles) SetTimes(name string, t time.Time) error { return r.Chtimes(name, t, t) }
-
 func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err error) {
 	err = r.Client.Mkdir(name)
 	if err == nil {
-		return false, r.SetMode(name, 0o700) // before anything is in it
+		return false, r.Chmod(name, 0o700) // before anything is in it
 	}
 	if isLost(err) {
 		return false, err
@@ -246,7 +230,7 @@ func (r *remoteFiles) Mkdir(name string, mode fs.FileMode) (existed bool, err er
 		return false, err
 	}
 	if narrow := narrower(there.Mode(), mode); narrow != there.Mode().Perm() {
-		_ = r.SetMode(name, narrow) // fails for another's folder: a warning follows at the end
+		_ = r.Chmod(name, narrow) // fails for another's folder: a warning follows at the end
 	}
 	return true, nil
 }
@@ -319,7 +303,7 @@ func List(ctx context.Context, stream io.ReadWriteCloser, dir, prefix string) ([
 		return nil, err
 	}
 	defer func() { _ = files.Close() }()
-	infos, err := files.ReadDir(ctx, dir)
+	infos, err := files.ReadDirContext(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +350,7 @@ func (w *ownerOnly) Write(p []byte) (int, error) {
 	}
 	w.left = max(0, w.left-len(p))
 	q := p
-	if begins && createsFile(p) {
+	if begins && w.left == 0 && createsFile(p) {
 		const mode = 0o600
 		q = binary.BigEndian.AppendUint32(nil, uint32(len(p)))
 		q = append(q, p[4:len(p)-4]...)
@@ -380,17 +364,12 @@ func (w *ownerOnly) Write(p []byte) (int, error) {
 }
 
 // createsFile reports whether a packet creates a file without a mode: length, type, id,
-// path, flags, and no attributes.
+// length of the path, path, flags, and no attributes.
 func createsFile(p []byte) bool {
-	const before = 4 + 1 + 4
-	if len(p) < before+4 || len(p) != 4+int(binary.BigEndian.Uint32(p)) || p[4] != sftpOpen {
+	const path = 4 + 1 + 4 + 4
+	if len(p) < path+8 || p[4] != sftpOpen || len(p) != path+int(binary.BigEndian.Uint32(p[path-4:]))+8 {
 		return false
 	}
-	rest := p[before:]
-	n := int(binary.BigEndian.Uint32(rest))
-	if len(rest) != 4+n+4+4 {
-		return false
-	}
-	flags, attrs := binary.BigEndian.Uint32(rest[4+n:]), binary.BigEndian.Uint32(rest[4+n+4:])
-	return flags&sftpCreate != 0 && attrs == 0
+	end := p[len(p)-8:]
+	return binary.BigEndian.Uint32(end)&sftpCreate != 0 && binary.BigEndian.Uint32(end[4:]) == 0
 }

@@ -31,7 +31,11 @@ func (c *copier) resolve(ctx context.Context) (found []job, dir string, err erro
 	case into:
 		err = &NoFolderError{c.Target}
 	case !exists:
-		err = c.checkFolder(ctx, dir)
+		if _, err = stat(ctx, c.To, dir); errors.Is(err, fs.ErrNotExist) {
+			err = &NoFolderError{dir}
+		} else if err != nil {
+			err = withPath(dir, err)
+		}
 	case !target.Mode().IsRegular():
 		err = fmt.Errorf("%q is neither a file nor a folder", c.Target)
 	}
@@ -64,18 +68,6 @@ type NoFolderError struct{ Path string }
 
 // Error implements error.
 func (e *NoFolderError) Error() string { return fmt.Sprintf("no folder %q", e.Path) }
-
-// checkFolder checks the folder of a target that does not exist yet, for a clear error.
-func (c *copier) checkFolder(ctx context.Context, dir string) error {
-	_, err := stat(ctx, c.To, dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &NoFolderError{dir}
-	case err != nil:
-		return withPath(dir, err)
-	}
-	return nil
-}
 
 // checkNesting refuses to copy a folder into itself: its copy would be copied, too.
 func (c *copier) checkNesting(ctx context.Context, jobs []job, dir string) error {
@@ -160,22 +152,10 @@ func (c *copier) sameFiles(ctx context.Context, dir string) (same bool, err erro
 }
 
 // NoSourceError says that a source does not exist.
-type NoSourceError struct {
-	Path    string
-	Link    string // the target of a broken link; "": no link
-	Pattern bool   // Path is a pattern that nothing matches
-}
+type NoSourceError struct{ Path, problem string }
 
 // Error implements error.
-func (e *NoSourceError) Error() string {
-	switch {
-	case e.Link != "":
-		return fmt.Sprintf("%q is a link to %q, which does not exist", e.Path, e.Link)
-	case e.Pattern:
-		return fmt.Sprintf("nothing matches %q", e.Path)
-	}
-	return fmt.Sprintf("no file or folder %q", e.Path)
-}
+func (e *NoSourceError) Error() string { return e.problem }
 
 // Is reports that it is fs.ErrNotExist.
 func (e *NoSourceError) Is(target error) bool { return target == fs.ErrNotExist }
@@ -208,26 +188,23 @@ func (c *copier) expand(ctx context.Context) ([]job, error) {
 // sourcesOf reads a name as it is, and else as a pattern.
 func sourcesOf(from files, name string) ([]job, error) {
 	info, err := from.Stat(name)
-	switch {
-	case err == nil:
-		return []job{{from: name, info: info}}, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	if !errors.Is(err, fs.ErrNotExist) {
+		return []job{{from: name, info: info}}, err
 	}
 	if link, err := from.ReadLink(name); err == nil {
-		return nil, &NoSourceError{Path: name, Link: link}
+		return nil, &NoSourceError{name, fmt.Sprintf("%q is a link to %q, which does not exist", name, link)}
 	} else if isLost(err) {
 		return nil, err
 	}
 	if !strings.ContainsAny(name, "*?[") {
-		return nil, &NoSourceError{Path: name}
+		return nil, &NoSourceError{name, fmt.Sprintf("no file or folder %q", name)}
 	}
 	matches, err := from.Glob(name)
 	if err != nil {
 		return nil, err
 	}
 	if len(matches) == 0 {
-		return nil, &NoSourceError{Path: name, Pattern: true}
+		return nil, &NoSourceError{name, fmt.Sprintf("nothing matches %q", name)}
 	}
 	return matched(from, matches)
 }

@@ -11,6 +11,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -206,8 +207,8 @@ type openable interface {
 // files are the files of a place over one connection.
 type files interface {
 	openable
-	// ReadDir returns with an error what it has listed so far.
-	ReadDir(ctx context.Context, name string) ([]fs.FileInfo, error)
+	// ReadDirContext returns with an error what it has listed so far.
+	ReadDirContext(ctx context.Context, name string) ([]fs.FileInfo, error)
 	Glob(pattern string) ([]string, error)
 	ReadLink(name string) (string, error)
 	// RealPath is the absolute path of a file, without links.
@@ -229,8 +230,8 @@ type writable interface {
 	// Replace renames a file, also to a name that exists.
 	Replace(name, other string) error
 	Remove(name string) error
-	SetMode(name string, mode fs.FileMode) error
-	SetTimes(name string, modified time.Time) error
+	Chmod(name string, mode fs.FileMode) error
+	Chtimes(name string, accessed, modified time.Time) error
 	// Full reports whether the file system of a file is full, as far as it can be known.
 	Full(name string) bool
 }
@@ -321,7 +322,7 @@ func (c *copier) copyEntries(ctx context.Context, j job) {
 			return err
 		}
 		made = true
-		entries, err = from.ReadDir(ctx, j.from)
+		entries, err = from.ReadDirContext(ctx, j.from)
 		return err
 	})
 	c.fail(j.from, err)
@@ -364,7 +365,7 @@ func (c *copier) isName(name string) bool {
 func (c *copier) finishFolders(ctx context.Context) {
 	for _, f := range slices.Backward(c.folders) {
 		err := c.To.write(ctx, 0, func(to writable) error {
-			return errors.Join(to.SetTimes(f.to, f.info.ModTime()), to.SetMode(f.to, f.info.Mode()))
+			return errors.Join(to.Chtimes(f.to, f.info.ModTime(), f.info.ModTime()), to.Chmod(f.to, f.info.Mode().Perm()))
 		})
 		if err != nil {
 			c.Warn("%q: could not set mode and times: %v", f.to, err)
@@ -380,20 +381,15 @@ func (c *copier) copyLink(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		err = to.Symlink(target, j.to)
-		if err == nil || isLost(err) {
-			return err
-		}
-		there, e := to.Lstat(j.to)
-		switch {
-		case e != nil:
-			return err
-		case there.IsDir():
-			return errors.New("the target already has a folder of this name")
-		}
-		if err := to.Remove(j.to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return to.Symlink(target, j.to)
+		_, err = createNew(
+			func() (any, error) { return nil, to.Symlink(target, j.to) },
+			func() error {
+				if there, err := to.Lstat(j.to); err != nil || there.IsDir() {
+					return cmp.Or(err, errors.New("the target already has a folder of this name"))
+				}
+				return to.Remove(j.to)
+			},
+		)
+		return err
 	})
 }

@@ -1,23 +1,17 @@
 # Prints one reading for each line of its input. $job is set.
 exec 2>/dev/null
-LC_ALL=C
-export LC_ALL
+export LC_ALL=C
 job=${SLURM_JOB_ID:-$job}
 
 # within prints the part of a cgroup's path up to the folder of the job.
 within() {
-	rest=$1 at=
-	while test -n "$rest"; do
-		rest=${rest#/}
-		part=${rest%%/*}
-		case $rest in */*) rest=/${rest#*/} ;; *) rest= ;; esac
-		at=$at/$part
-		case $part in "job_$job" | "$job" | "$job".* | *[-_]"$job".*)
-			printf %s "$at"
-			return
-			;;
-		esac
-	done
+	printf '%s\n' "$1" | job=$job awk -F / '{
+		job = ENVIRON["job"]
+		for (i = 2; i <= NF; i++) {
+			at = at "/" $i
+			if ($i == job || $i == "job_" job || index($i, job ".") == 1 || index($i, "-" job ".") || index($i, "_" job ".")) { print at; exit }
+		}
+	}'
 }
 
 # The folders of the job: of cgroup 2, or one for each controller of cgroup 1.
@@ -37,17 +31,13 @@ done </proc/self/cgroup
 
 # What Slurm gave the job on each node: 4, or 4(x2) for two nodes; of different ones, not known.
 case $SLURM_JOB_CPUS_PER_NODE in
-*,*) granted= ;;
+*[!0-9x\(\)]*) granted= ;;
 *) granted=${SLURM_JOB_CPUS_PER_NODE%%(*} ;;
 esac
-case $granted in *[!0-9]*) granted= ;; esac
 
 limited() { if command -v timeout >/dev/null; then timeout 10 "$@"; else "$@"; fi; }
 field() { sed -n "s/^$1 //p" "$2"; }
 number() { case $2 in '' | *[!0-9]*) ;; *) printf '%s %s\n' "$1" "$2" ;; esac; }
-
-# files prints the memory that the system takes back when a program needs it.
-files() { field inactive_file "$1"; }
 
 # processes prints what the job's processes use, for a node without a cgroup for the job.
 # Pages that several of them share count for each.
@@ -68,7 +58,7 @@ cpu_and_memory() {
 		cpu=$(field usage_usec "$unified/cpu.stat")
 		read -r mem <"$unified/memory.current"
 		read -r max <"$unified/memory.max"
-		mem=$((${mem:-0} - $(files "$unified/memory.stat") + 0))
+		mem=$((${mem:-0} - $(field inactive_file "$unified/memory.stat") + 0)) # the system takes these files back for a program
 	fi
 	if test -z "$cpu" && test -n "$cpuacct" && read -r cpu <"$cpuacct/cpuacct.usage"; then
 		cpu=${cpu%???} # of nanoseconds
@@ -105,9 +95,7 @@ cpus() {
 
 # A job of Slurm without GPUs must not show those of others.
 gpus=yes
-if test -n "$SLURM_JOB_ID" && test -z "$CUDA_VISIBLE_DEVICES$SLURM_JOB_GPUS$SLURM_GPUS_ON_NODE$ROCR_VISIBLE_DEVICES$GPU_DEVICE_ORDINAL"; then
-	gpus=
-fi
+test -z "$SLURM_JOB_ID" || test -n "$CUDA_VISIBLE_DEVICES$SLURM_JOB_GPUS$SLURM_GPUS_ON_NODE$ROCR_VISIBLE_DEVICES$GPU_DEVICE_ORDINAL" || gpus=
 case ${CUDA_VISIBLE_DEVICES-0} in -1 | NoDevFiles | '') gpus= ;; esac
 
 nvidia() {

@@ -133,16 +133,13 @@ func countCPUs(list string) int {
 	}
 	total := 0
 	for part := range strings.SplitSeq(list, ",") {
-		from, to, several := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		if err != nil {
-			return 0
+		var first, last int
+		n, _ := fmt.Sscanf(part, "%d-%d", &first, &last)
+		if n == 1 && !strings.Contains(part, "-") {
+			last = first
 		}
-		last := first
-		if several {
-			if last, err = strconv.Atoi(to); err != nil || last < first {
-				return 0
-			}
+		if n == 0 || last < first {
+			return 0
 		}
 		total += last - first + 1
 	}
@@ -181,19 +178,13 @@ func rocmGPUs(lines []string) []api.GPUUsage {
 		if header == nil || !strings.HasPrefix(row[0], "card") {
 			continue
 		}
-		column := func(names ...string) string {
-			for i, title := range header {
-				for _, name := range names {
-					if strings.EqualFold(title, name) && i < len(row) {
-						return strings.TrimSpace(row[i])
-					}
-				}
-			}
-			return ""
+		cells := map[string]string{}
+		for i, cell := range row[:min(len(row), len(header))] {
+			cells[strings.ToLower(header[i])] = strings.TrimSpace(cell)
 		}
 		gpus = append(gpus, api.GPUUsage{
-			Name: api.Sanitize(column("Card Series", "Card Model")), Percent: percent(column("GPU use (%)")),
-			Memory: byteCount(column("VRAM Total Used Memory (B)")), MemoryTotal: byteCount(column("VRAM Total Memory (B)")),
+			Name: api.Sanitize(cmp.Or(cells["card series"], cells["card model"])), Percent: percent(cells["gpu use (%)"]),
+			Memory: byteCount(cells["vram total used memory (b)"]), MemoryTotal: byteCount(cells["vram total memory (b)"]),
 		})
 	}
 	return gpus

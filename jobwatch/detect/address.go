@@ -167,9 +167,7 @@ func splitAuthority(authority string) (host string, port int) {
 	tail := hostPortTail(authority)
 	host = authority
 	if i := strings.LastIndexByte(tail, ':'); i >= 0 {
-		if p, ok := parsePort(tail[i+1:]); ok {
-			port = p
-		}
+		port = parsePort(tail[i+1:])
 		host = authority[:len(authority)-len(tail)+i]
 	}
 	return unwrapHost(host), port
@@ -187,13 +185,13 @@ func unwrapHost(host string) string {
 	return host
 }
 
-// parsePort reads a port number.
-func parsePort(s string) (int, bool) {
+// parsePort reads a port number; 0 if it is none.
+func parsePort(s string) int {
 	p, err := strconv.ParseUint(s, 10, 16)
-	if err != nil || p == 0 {
-		return 0, false
+	if err != nil {
+		return 0
 	}
-	return int(p), true
+	return int(p)
 }
 
 // pathEnd is where the path and query that start at from end.

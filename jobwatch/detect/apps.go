@@ -17,32 +17,19 @@ type App struct {
 	Patterns []*regexp.Regexp
 }
 
-// The known apps; see api.Apps.
+// The known apps that more than rules are about; see api.Apps.
 const (
-	appJupyter     = "jupyter"
-	appRStudio     = "rstudio"
-	appMATLAB      = "matlab"
-	appCodeServer  = "code-server"
-	appTunnel      = "vscode-tunnel"
-	appMarimo      = "marimo"
-	appPluto       = "pluto"
-	appNoVNC       = "novnc"
-	appVNC         = "vnc"
-	appParaView    = "paraview"
-	appCommand     = "command" // the user's own program, started by a job of ours
-	appStreamlit   = "streamlit"
-	appGradio      = "gradio"
-	appBokeh       = "bokeh"
-	appVite        = "vite"
-	appNext        = "nextjs"
-	appVLLM        = "vllm"
-	appOllama      = "ollama"
-	appTensorBoard = "tensorboard"
-	appMLflow      = "mlflow"
-	appDask        = "dask"
-	appRay         = "ray"
-	appSpark       = "spark"
-	appWeb         = "http" // any other web server: offered, never opened unasked
+	appJupyter    = "jupyter"
+	appRStudio    = "rstudio"
+	appCodeServer = "code-server"
+	appTunnel     = "vscode-tunnel"
+	appNoVNC      = "novnc"
+	appVNC        = "vnc"
+	appParaView   = "paraview"
+	appCommand    = "command" // the user's own program, started by a job of ours
+	appStreamlit  = "streamlit"
+	appDask       = "dask"
+	appWeb        = "http" // any other web server: offered, never opened unasked
 )
 
 var appsByRank = api.Apps()
@@ -69,129 +56,117 @@ var appNameRules = []rule{
 	{needle: "rserver", names: appRStudio},
 	{needle: "code-server", names: appCodeServer},
 	{needle: "code server", names: appCodeServer},
-	{needle: "tensorboard", names: appTensorBoard},
+	{needle: "tensorboard", names: "tensorboard"},
 	{needle: "streamlit", names: appStreamlit},
-	{needle: "marimo", names: appMarimo},
-	{needle: "pluto", names: appPluto},
+	{needle: "marimo", names: "marimo"},
+	{needle: "pluto", names: "pluto"},
 	{needle: "vnc", names: appVNC},
-	{needle: "mlflow", names: appMLflow},
-	{needle: "gradio", names: appGradio},
+	{needle: "mlflow", names: "mlflow"},
+	{needle: "gradio", names: "gradio"},
 }
 
 // misleadingRules come first: no other rule is tried on a line that matches.
 var misleadingRules = []rule{
-	{act: misleads, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: lazyPattern(`JupyterHub is now running at ` + urlPattern)},
-	{act: misleads, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: lazyPattern(`Hub API listening (?:on|at) ` + urlPattern)},
-	{act: misleads, needle: "configproxy", desc: "the proxy of JupyterHub", re: lazyPattern(`\[ConfigProxy\].*` + urlPattern)},
-	{act: misleads, needle: "--logdir", desc: "advice on how to start TensorBoard", re: lazyPattern(`tensorboard --logdir.*` + urlPattern)},
-	{act: misleads, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: lazyPattern(`distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`)},
-	{act: misleads, needle: "public url", desc: "a public link through the maker's own service", re: lazyPattern(`(?i)running on public URL:\s*` + urlPattern)},
-	{act: misleads, needle: "external url", desc: "the address as the Internet would see it", re: lazyPattern(`External URL:\s*` + urlPattern)},
+	{act: misleads, needle: "jupyterhub", desc: "JupyterHub's own address, not a notebook's", re: `JupyterHub is now running at ` + urlPattern},
+	{act: misleads, needle: "hub api listening", desc: "JupyterHub's own address, not a notebook's", re: `Hub API listening (?:on|at) ` + urlPattern},
+	{act: misleads, needle: "configproxy", desc: "the proxy of JupyterHub", re: `\[ConfigProxy\].*` + urlPattern},
+	{act: misleads, needle: "--logdir", desc: "advice on how to start TensorBoard", re: `tensorboard --logdir.*` + urlPattern},
+	{act: misleads, needle: "distributed.", desc: "a worker's page, not the scheduler's", re: `distributed\.(?:worker|nanny)\b.*(?:dashboard|bokeh) at:`},
+	{act: misleads, needle: "public url", desc: "a public link through the maker's own service", re: `(?i)running on public URL:\s*` + urlPattern},
+	{act: misleads, needle: "external url", desc: "the address as the Internet would see it", re: `External URL:\s*` + urlPattern},
 }
 
 // workRules are of apps to work in.
 var workRules = []rule{
-	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: lazyPattern(`(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`)},
-	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: lazyPattern(`\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`)},
-	{app: appCodeServer, act: announces, needle: "web ui available at", desc: ownURL, re: lazyPattern(`^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern)},
-	{app: appPluto, act: announces, needle: "go to http", desc: ownURL, re: lazyPattern(`Go to ` + urlPattern + ` (?:in your browser )?to start writing`)},
-	{app: appPluto, act: announces, needle: "have fun", desc: ownURL, re: lazyPattern(urlPattern + `.* have fun`)},
-	{app: appMarimo, act: announces, needle: "access_token=", desc: ownURL, re: lazyPattern(`(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`)},
-	{app: appMarimo, act: marks, needle: "➜", re: lazyPattern(`➜\s+URL:`)}, // Vite's line is "➜  Local:"
-	{app: appMarimo, act: announces, needle: "➜", near: appMarimo, desc: ownURL, re: lazyPattern(`➜\s+(?:URL|Network):\s+` + urlPattern)},
-	{
-		app: appRStudio, act: announces, needle: "rstudio", desc: "the RStudio port named by the job script",
-		re: lazyPattern(`(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`),
-	},
+	{app: appTunnel, act: announces, needle: "vscode.dev/tunnel/", desc: "the tunnel's link", re: `(?P<url>https://(?:insiders\.)?vscode\.dev/tunnel/\S+)`},
+	{app: appCodeServer, act: announces, needle: "server listening on", desc: ownURL, re: `\binfo\s+HTTPS? server listening on (?:` + urlPattern + `|(?P<socket>/\S+))`},
+	{app: appCodeServer, act: announces, needle: "web ui available at", desc: ownURL, re: `^\W*(?:\[.*\]\s*)?Web UI available at ` + urlPattern},
+	{app: "pluto", act: announces, needle: "go to http", desc: ownURL, re: `Go to ` + urlPattern + ` (?:in your browser )?to start writing`},
+	{app: "pluto", act: announces, needle: "have fun", desc: ownURL, re: urlPattern + `.* have fun`},
+	{app: "marimo", act: announces, needle: "access_token=", desc: ownURL, re: `(?P<url>https?://[^/\s]+:\d+/?\S*[?&]access_token=\S*)`},
+	{app: "marimo", act: marks, needle: "➜", re: `➜\s+URL:`}, // Vite's line is "➜  Local:"
+	{app: "marimo", act: announces, needle: "➜", near: "marimo", desc: ownURL, re: `➜\s+(?:URL|Network):\s+` + urlPattern},
+	{app: appRStudio, act: announces, needle: "rstudio", desc: "the RStudio port named by the job script", re: `(?i)\bRStudio(?: Server)? is (?:now )?(?:running|listening) on port (?P<port>\d+)`},
 	{needle: "password", read: readRStudioLogin},
 	{needle: "user: ", read: readRStudioLogin},
 	{needle: "username: ", read: readRStudioLogin},
-	{app: appMATLAB, act: announces, needle: "mwi_auth_token=", desc: ownURL, re: lazyPattern(`(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`)},
-	{app: appMATLAB, act: announces, needle: "access matlab at", desc: ownURL, re: lazyPattern(`(?i)\baccess matlab at:?\s+` + urlPattern)},
-	{app: appMATLAB, act: announces, needle: "accessed at", desc: ownURL, re: lazyPattern(`(?i)\bMATLAB\b.*\baccessed at:?\s+` + urlPattern)},
-	{app: appMATLAB, act: marks, needle: "accessed at", re: lazyPattern(`(?i)\bMATLAB\b.*\baccessed at:?[\s│|]*$`)},
-	{app: appMATLAB, act: marks, needle: "access matlab at", re: lazyPattern(`(?i)\baccess matlab at:?[\s│|]*$`)},
-	{app: appMATLAB, act: announces, needle: "://", near: appMATLAB, desc: ownURL, re: lazyPattern(`^[\s│|]*` + urlPattern + `[\s│|]*$`)},
+	{app: "matlab", act: announces, needle: "mwi_auth_token=", desc: ownURL, re: `(?P<url>https?://\S+[?&]mwi_auth_token=\S+)`},
+	{app: "matlab", act: announces, needle: "access matlab at", desc: ownURL, re: `(?i)\baccess matlab at:?\s+` + urlPattern},
+	{app: "matlab", act: announces, needle: "accessed at", desc: ownURL, re: `(?i)\bMATLAB\b.*\baccessed at:?\s+` + urlPattern},
+	{app: "matlab", act: marks, needle: "accessed at", re: `(?i)\bMATLAB\b.*\baccessed at:?[\s│|]*$`},
+	{app: "matlab", act: marks, needle: "access matlab at", re: `(?i)\baccess matlab at:?[\s│|]*$`},
+	{app: "matlab", act: announces, needle: "://", near: "matlab", desc: ownURL, re: `^[\s│|]*` + urlPattern + `[\s│|]*$`},
 	// It speaks a protocol of its own, to one client: https://docs.paraview.org, "Remote and parallel visualization".
-	{
-		app: appParaView, act: announces, needle: "connection url:", desc: "the address for ParaView's client",
-		re: lazyPattern(`Connection URL: (?P<scheme>cs)://(?P<host>` + hostPattern + `):(?P<port>\d+)`),
-	},
-	{ // of Open OnDemand's scripts
-		act: announces, needle: "discovered", needsApp: true, desc: "the portal's script, which has seen the port open",
-		re: lazyPattern(`(?i)\bDiscovered .* listening on port (?P<port>\d+)`),
-	},
+	{app: appParaView, act: announces, needle: "connection url:", desc: "the address for ParaView's client", re: `Connection URL: (?P<scheme>cs)://(?P<host>` + hostPattern + `):(?P<port>\d+)`},
+	// Of Open OnDemand's scripts.
+	{act: announces, needle: "discovered", needsApp: true, desc: "the portal's script, which has seen the port open", re: `(?i)\bDiscovered .* listening on port (?P<port>\d+)`},
 }
 
 // pageRules are of pages to look at.
 var pageRules = []rule{
-	{app: appStreamlit, act: marks, needle: "your streamlit app", re: lazyPattern(`view your Streamlit app`)},
-	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: lazyPattern(`\bNetwork URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "local url:", desc: ownURL, re: lazyPattern(`\bLocal URL:\s+` + urlPattern)},
-	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, desc: ownURL, re: lazyPattern(`\bURL:\s+` + urlPattern)},
-	{app: appGradio, act: announces, needle: "running on local url:", desc: ownURL, re: lazyPattern(`Running on local URL:\s+` + urlPattern)},
-	{app: appGradio, act: announces, needle: "running locally at:", desc: ownURL, re: lazyPattern(`Running locally at:\s+` + urlPattern)},
-	{app: appBokeh, act: announces, needle: "app running at:", desc: ownURL, re: lazyPattern(`(?:Bokeh|Panel) app running at:\s+` + urlPattern)},
-	{app: appBokeh, act: announces, needle: "launching server at", desc: ownURL, re: lazyPattern(`Launching server at ` + urlPattern)},
-	{app: appVite, act: marks, needle: "➜", re: lazyPattern(`➜\s+Local:`)},
-	{app: appVite, act: announces, needle: "➜", desc: ownURL, re: lazyPattern(`➜\s+Local:\s+` + urlPattern)},
-	{app: appVite, act: announces, needle: "➜", near: appVite, desc: ownURL, re: lazyPattern(`➜\s+Network:\s+` + urlPattern)},
-	{app: appNext, act: marks, needle: "next.js", re: lazyPattern(`\bNext\.js v?\d+\.`)},
-	{app: appNext, act: announces, needle: "- local:", near: appNext, desc: ownURL, re: lazyPattern(`- Local:\s+` + urlPattern)},
-	{app: appNext, act: announces, needle: "- network:", near: appNext, desc: ownURL, re: lazyPattern(`- Network:\s+` + urlPattern)},
-}
+	{app: appStreamlit, act: marks, needle: "your streamlit app", re: `view your Streamlit app`},
+	{app: appStreamlit, act: announces, needle: "network url:", desc: ownURL, re: `\bNetwork URL:\s+` + urlPattern},
+	{app: appStreamlit, act: announces, needle: "local url:", desc: ownURL, re: `\bLocal URL:\s+` + urlPattern},
+	{app: appStreamlit, act: announces, needle: "url:", near: appStreamlit, desc: ownURL, re: `\bURL:\s+` + urlPattern},
+	{app: "gradio", act: announces, needle: "running on local url:", desc: ownURL, re: `Running on local URL:\s+` + urlPattern},
+	{app: "gradio", act: announces, needle: "running locally at:", desc: ownURL, re: `Running locally at:\s+` + urlPattern},
+	{app: "bokeh", act: announces, needle: "app running at:", desc: ownURL, re: `(?:Bokeh|Panel) app running at:\s+` + urlPattern},
+	{app: "bokeh", act: announces, needle: "launching server at", desc: ownURL, re: `Launching server at ` + urlPattern},
+	{app: "vite", act: marks, needle: "➜", re: `➜\s+Local:`},
+	{app: "vite", act: announces, needle: "➜", desc: ownURL, re: `➜\s+Local:\s+` + urlPattern},
+	{app: "vite", act: announces, needle: "➜", near: "vite", desc: ownURL, re: `➜\s+Network:\s+` + urlPattern},
+	{app: "nextjs", act: marks, needle: "next.js", re: `\bNext\.js v?\d+\.`},
+	{app: "nextjs", act: announces, needle: "- local:", near: "nextjs", desc: ownURL, re: `- Local:\s+` + urlPattern},
+	{app: "nextjs", act: announces, needle: "- network:", near: "nextjs", desc: ownURL, re: `- Network:\s+` + urlPattern},
 
-// modelRules are of servers of language models, which programs talk to.
-var modelRules = []rule{
-	{app: appVLLM, act: announces, needle: "starting vllm api server", desc: ownURL, re: lazyPattern(`Starting vLLM API server(?: \d+)?(?: \([^)]*\))? on ` + urlPattern)},
-	{app: appOllama, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: lazyPattern(`msg="Listening on ` + bindPattern + ` \(version `)},
-}
+	// Servers of language models, which programs talk to.
+	{app: "vllm", act: announces, needle: "starting vllm api server", desc: ownURL, re: `Starting vLLM API server(?: \d+)?(?: \([^)]*\))? on ` + urlPattern},
+	{app: "ollama", act: announces, needle: "msg=\"listening on ", desc: ownURL, re: `msg="Listening on ` + bindPattern + ` \(version `},
 
-// dashboardRules are of dashboards of a computation.
-var dashboardRules = []rule{
-	{app: appTensorBoard, act: announces, needle: "tensorboard", desc: ownURL, re: lazyPattern(`\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern)},
-	{app: appMLflow, act: marks, needle: "mlflow", re: lazyPattern(`\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`)},
-	{app: appMLflow, act: announces, needle: "listening at: ", near: appMLflow, desc: ownURL, re: lazyPattern(`Listening at: ` + urlPattern)},
-	{app: appMLflow, act: announces, needle: "uvicorn running on", near: appMLflow, desc: ownURL, re: lazyPattern(`Uvicorn running on ` + urlPattern)},
+	// Dashboards of a computation.
+	{app: "tensorboard", act: announces, needle: "tensorboard", desc: ownURL, re: `\bTensorBoard(?: b?'?[\w.+-]+'?)? at ` + urlPattern},
+	{app: "mlflow", act: marks, needle: "mlflow", re: `\[MLflow\]|mlflow\.(?:server|store|cli)|mlflow (?:ui|server)\b|^mlflow\S*\s+\|`},
+	{app: "mlflow", act: announces, needle: "listening at: ", near: "mlflow", desc: ownURL, re: `Listening at: ` + urlPattern},
+	{app: "mlflow", act: announces, needle: "uvicorn running on", near: "mlflow", desc: ownURL, re: `Uvicorn running on ` + urlPattern},
 	{needle: "scheduler at:", read: readDaskScheduler},
 	{needle: "dashboard at:", read: readDaskDashboard},
 	{needle: "bokeh at:", read: readDaskDashboard},
-	{app: appDask, act: announces, needle: "/status", desc: "a link to the dashboard", re: lazyPattern(`(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`)},
-	{app: appRay, act: announces, needle: "dashboard at", desc: ownURL, re: lazyPattern(`(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`)},
-	{app: appSpark, act: announces, needle: "and started at", desc: ownURL, re: lazyPattern(`Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "web ui available at", desc: ownURL, re: lazyPattern(`Spark context Web UI available at ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "spark", desc: ownURL, re: lazyPattern(`(?i)(?:^|[^d\s:]\s+)spark (?:web )?ui (?:is )?(?:available |running |ready )?(?:at|on):? ` + urlPattern)},
-	{app: appSpark, act: announces, needle: "started service '", desc: "the port of Spark's page", re: lazyPattern(`started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`)},
+	{app: appDask, act: announces, needle: "/status", desc: "a link to the dashboard", re: `(?i)\bdashboard\b.*?(?P<url>https?://[^/\s]+:\d+/status\b)`},
+	{app: "ray", act: announces, needle: "dashboard at", desc: ownURL, re: `(?i)view the (?:ray )?dashboard at (?:(?P<scheme>https?)://)?(?P<host>` + hostPattern + `):(?P<port>\d+)`},
+	{app: "spark", act: announces, needle: "and started at", desc: ownURL, re: `Bound (?:SparkUI|MasterWebUI|HistoryServer) to \S+, and started at ` + urlPattern},
+	{app: "spark", act: announces, needle: "web ui available at", desc: ownURL, re: `Spark context Web UI available at ` + urlPattern},
+	{app: "spark", act: announces, needle: "spark", desc: ownURL, re: `(?i)(?:^|[^d\s:]\s+)spark (?:web )?ui (?:is )?(?:available |running |ready )?(?:at|on):? ` + urlPattern},
+	{app: "spark", act: announces, needle: "started service '", desc: "the port of Spark's page", re: `started service '(?:SparkUI|MasterUI|HistoryServerUI)' on port (?P<port>\d+)`},
 }
 
 // webRules are of any other web server.
 var webRules = []rule{
 	{
 		act: misleads, needle: "://", desc: "an address for programs, not for people",
-		re: lazyPattern(`(?i)\b(?:workers?|clients?|callbacks?|redirect\w*|oauth|webhooks?|proxy|metrics|prometheus|connect(?:ing|ed)|waiting|download\w*|fetch\w*|grpc|nanny|upstream|example|e\.g\.)\b.*` + urlPattern),
+		re: `(?i)\b(?:workers?|clients?|callbacks?|redirect\w*|oauth|webhooks?|proxy|metrics|prometheus|connect(?:ing|ed)|waiting|download\w*|fetch\w*|grpc|nanny|upstream|example|e\.g\.)\b.*` + urlPattern,
 	},
-	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: lazyPattern(`Uvicorn running on socket \('(?P<host>[^']+)', (?P<port>\d+)\)`)},
-	{app: appWeb, act: announces, needle: "- local:", desc: ownURL, re: lazyPattern(`^\s*- Local:\s+` + urlPattern + `\s*$`)},
-	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: lazyPattern(`\bRunning on ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening at: ", desc: ownURL, re: lazyPattern(`\[INFO\] Listening at: ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "serving http on", desc: ownURL, re: lazyPattern(`Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`)},
-	{app: appWeb, act: announces, needle: "development server at", desc: ownURL, re: lazyPattern(`Starting development server at ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "listening on", desc: ownURL, re: lazyPattern(`(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: lazyPattern(`msg="Listening on ` + bindPattern)},
-	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: lazyPattern(`To see the GUI go to: ` + urlPattern)},
-	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: lazyPattern(`Open H2O Flow in your web browser: ` + urlPattern)},
-	{app: appWeb, act: marks, needle: "is running at:", re: lazyPattern(`(?i)\bvoil\S+ is running at:\s*$`)},
-	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: lazyPattern(`^\W*` + ownHostURL + `[\s│|]*$`)},
-	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: lazyPattern(`(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern)},
+	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: `Uvicorn running on ` + urlPattern},
+	{app: appWeb, act: announces, needle: "uvicorn running on", desc: ownURL, re: `Uvicorn running on socket \('(?P<host>[^']+)', (?P<port>\d+)\)`},
+	{app: appWeb, act: announces, needle: "- local:", desc: ownURL, re: `^\s*- Local:\s+` + urlPattern + `\s*$`},
+	{app: appWeb, act: announces, needle: "running on http", desc: ownURL, re: `\bRunning on ` + urlPattern},
+	{app: appWeb, act: announces, needle: "listening at: ", desc: ownURL, re: `\[INFO\] Listening at: ` + urlPattern},
+	{app: appWeb, act: announces, needle: "serving http on", desc: ownURL, re: `Serving HTTPS? on (?P<host>\S+) port (?P<port>\d+)`},
+	{app: appWeb, act: announces, needle: "development server at", desc: ownURL, re: `Starting development server at ` + urlPattern},
+	{app: appWeb, act: announces, needle: "listening on", desc: ownURL, re: `(?i)(?:^|\b(?:server|app|api|service|now)(?: is)? )listening on:? ` + urlPattern},
+	{app: appWeb, act: announces, needle: "msg=\"listening on ", desc: ownURL, re: `msg="Listening on ` + bindPattern},
+	{app: appWeb, act: announces, needle: "to see the gui go to:", desc: ownURL, re: `To see the GUI go to: ` + urlPattern},
+	{app: appWeb, act: announces, needle: "open h2o flow", desc: ownURL, re: `Open H2O Flow in your web browser: ` + urlPattern},
+	{app: appWeb, act: marks, needle: "is running at:", re: `(?i)\bvoil\S+ is running at:\s*$`},
+	{app: appWeb, act: announces, needle: "://", near: appWeb, desc: ownURL, re: `^\W*` + ownHostURL + `[\s│|]*$`},
+	{app: appWeb, act: announces, needle: "is running", desc: ownURL, re: `(?i)\b(?:server|app|application|service|dash|ui|gui|voil.|interface) is (?:now )?running (?:on|at):? ` + urlPattern},
 }
 
 // invitationRules are of servers of no known app that invite to their page, in whatever words, at an address of the node. They come
 // last, and not on lines that name an app.
 var invitationRules = []rule{
-	{app: appWeb, act: announces, needle: "://", unnamed: true, desc: "an invitation to a page", re: lazyPattern(`(?i)` + invitation + `:?\s+<?` + ownHostURL)},
-	{app: appWeb, act: marks, unnamed: true, needle: " at", re: lazyPattern(`(?i)` + invitation + `:?\s*$`)},
-	{app: appWeb, act: marks, unnamed: true, needle: "browser", re: lazyPattern(`(?i)` + invitation + `:?\s*$`)},
+	{app: appWeb, act: announces, needle: "://", unnamed: true, desc: "an invitation to a page", re: `(?i)` + invitation + `:?\s+<?` + ownHostURL},
+	{app: appWeb, act: marks, unnamed: true, needle: " at", re: `(?i)` + invitation + `:?\s*$`},
+	{app: appWeb, act: marks, unnamed: true, needle: "browser", re: `(?i)` + invitation + `:?\s*$`},
 }
 
 const (
@@ -318,25 +293,13 @@ var vncRules = []rule{
 	{needle: "desktop", read: readVNCDisplay},
 	{needle: "vnc display", read: readVNCDisplay},
 	{needle: "vnc server", read: readVNCDisplay},
-	{app: appNoVNC, act: announces, needle: "/vnc", desc: "noVNC's page", re: lazyPattern(`(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`)},
+	{app: appNoVNC, act: announces, needle: "/vnc", desc: "noVNC's page", re: `(?P<url>https?://\S+/vnc(?:_lite|_auto)?\.html\S*)`},
 	{needle: "- listen on ", read: readWebsockify},
 	{needle: "web server. web root", read: readWebRoot},
-	{
-		app: appNoVNC, act: announces, needle: "webserver and websockets proxy", path: "/vnc.html", desc: "noVNC's web server",
-		re: lazyPattern(`Starting webserver and WebSockets proxy on port (?P<port>\d+)`),
-	},
-	{
-		app: appVNC, act: announces, needle: "started vnc server on", desc: "the VNC server named by the web portal",
-		re: lazyPattern(`Successfully started VNC server on ` + wherePattern),
-	},
-	{
-		app: appVNC, act: announces, needle: "listening for vnc connections", desc: "the VNC server's own line",
-		re: lazyPattern(`Listening for VNC connections on .*port (?P<port>\d+)`),
-	},
-	{
-		app: appVNC, act: announces, needle: "vnc port", desc: "the VNC port named by the job script",
-		re: lazyPattern(`(?i)local \(compute node\) VNC port is (?P<port>\d+)`),
-	},
+	{app: appNoVNC, act: announces, needle: "webserver and websockets proxy", path: "/vnc.html", desc: "noVNC's web server", re: `Starting webserver and WebSockets proxy on port (?P<port>\d+)`},
+	{app: appVNC, act: announces, needle: "started vnc server on", desc: "the VNC server named by the web portal", re: `Successfully started VNC server on ` + wherePattern},
+	{app: appVNC, act: announces, needle: "listening for vnc connections", desc: "the VNC server's own line", re: `Listening for VNC connections on .*port (?P<port>\d+)`},
+	{app: appVNC, act: announces, needle: "vnc port", desc: "the VNC port named by the job script", re: `(?i)local \(compute node\) VNC port is (?P<port>\d+)`},
 }
 
 // vncDisplay matches how starters print the display:
@@ -385,63 +348,51 @@ func readWebRoot(r *reader, l logLine) {
 // endRules notice that a server, or its whole job, is over. A server whose last words
 // are not known here ends with its job.
 var endRules = []rule{
-	{act: endsJob, needle: "cancelled at", desc: "Slurm ended the job", re: lazyPattern(`\*\*\* (?:JOB|STEP) .*CANCELLED AT`)},
-	{act: endsJob, needle: "pbs: job killed", desc: "PBS ended the job", re: lazyPattern(`=>> PBS: job killed`)},
-	{act: endsJob, needle: "term_", desc: "LSF ended the job", re: lazyPattern(`\bTERM_[A-Z]+: job killed`)},
+	{act: endsJob, needle: "cancelled at", desc: "Slurm ended the job", re: `\*\*\* (?:JOB|STEP) .*CANCELLED AT`},
+	{act: endsJob, needle: "pbs: job killed", desc: "PBS ended the job", re: `=>> PBS: job killed`},
+	{act: endsJob, needle: "term_", desc: "LSF ended the job", re: `\bTERM_[A-Z]+: job killed`},
 	{
 		act: endsJob, needle: "srun:", desc: "Slurm ended the job's step",
-		re: lazyPattern(`srun: (?:Force Terminated|forcing job termination|Job step aborted|error: \S+: tasks? .*: (?:Killed|Terminated|Exited|Out Of Memory))`),
+		re: `srun: (?:Force Terminated|forcing job termination|Job step aborted|error: \S+: tasks? .*: (?:Killed|Terminated|Exited|Out Of Memory))`,
 	},
-	{act: endsJob, needle: "memory limit", desc: "Slurm killed the job: memory limit exceeded", re: lazyPattern(`slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`)},
-	{act: endsJob, needle: "resource usage on", desc: "PBS's closing report", re: lazyPattern(`^\s*Resource Usage on \d{4}-`)},
-	{act: endsJob, needle: "execution finished", desc: "the job script has finished", re: lazyPattern(`(?i)\bjob \S+ execution finished`)},
-	{
-		app: appJupyter, act: ends, needle: "received signal", desc: "the server was told to stop",
-		re: lazyPattern(`\] received signal \d+, stopping`),
-	},
+	{act: endsJob, needle: "memory limit", desc: "Slurm killed the job: memory limit exceeded", re: `slurmstepd.*(?:exceeded memory limit .*being killed|Exceeded job memory limit)`},
+	{act: endsJob, needle: "resource usage on", desc: "PBS's closing report", re: `^\s*Resource Usage on \d{4}-`},
+	{act: endsJob, needle: "execution finished", desc: "the job script has finished", re: `(?i)\bjob \S+ execution finished`},
+	{app: appJupyter, act: ends, needle: "received signal", desc: "the server was told to stop", re: `\] received signal \d+, stopping`},
 	{
 		app: appJupyter, act: ends, needle: "shutting down", desc: "the server is shutting down",
-		re: lazyPattern(`(?:App|SingleUser\w*)\b[^\]]*\] .*?\b[Ss]hutting down(?: \d+ (?:kernel|extension|terminal)s?| kernels| on /api/shutdown|\.?$)`),
+		re: `(?:App|SingleUser\w*)\b[^\]]*\] .*?\b[Ss]hutting down(?: \d+ (?:kernel|extension|terminal)s?| kernels| on /api/shutdown|\.?$)`,
 	},
-	{app: appJupyter, act: ends, needle: "shutdown confirmed", desc: "the server was stopped by a user", re: lazyPattern(`\] Shutdown confirmed`)},
-	{
-		app: appJupyter, act: fails, needle: "could not be started", desc: "the server could not start",
-		re: lazyPattern(`(?i)ERROR: the (?:notebook|jupyter) server could not be started`),
-	},
+	{app: appJupyter, act: ends, needle: "shutdown confirmed", desc: "the server was stopped by a user", re: `\] Shutdown confirmed`},
+	{app: appJupyter, act: fails, needle: "could not be started", desc: "the server could not start", re: `(?i)ERROR: the (?:notebook|jupyter) server could not be started`},
 	{
 		app: appJupyter, act: fails, needle: "not found", desc: "Jupyter is not installed",
-		re: lazyPattern(`(?i)jupyter[\w-]*: (?:command )?not found|command not found: jupyter|Jupyter command .jupyter-[\w-]+. not found|"jupyter[\w-]*": executable file not found`),
+		re: `(?i)jupyter[\w-]*: (?:command )?not found|command not found: jupyter|Jupyter command .jupyter-[\w-]+. not found|"jupyter[\w-]*": executable file not found`,
 	},
-	{
-		app: appJupyter, act: fails, needle: "no module named", desc: "Jupyter is not installed",
-		re: lazyPattern(`No module named ['"]?(?:jupyter|jupyterlab|notebook)['"]?\s*$`),
-	},
-	{app: appJupyter, act: fails, needle: "error executing jupyter", desc: "Jupyter is not installed", re: lazyPattern(`Error executing Jupyter command`)},
-	{
-		app: appJupyter, act: fails, needle: "running as root", desc: "Jupyter refuses to run as root",
-		re: lazyPattern(`Running as root is not recommended`),
-	},
-	{app: appDask, act: ends, needle: "scheduler", desc: "the scheduler stops", re: lazyPattern(`distributed\.scheduler - INFO - (?:End scheduler|Stopped scheduler|Scheduler closing)`)},
-	{app: appSpark, act: ends, needle: "stopped spark", desc: "the Spark page stops", re: lazyPattern(`Stopped Spark web UI at`)},
-	{app: appStreamlit, act: ends, needle: "stopping...", desc: "Streamlit stops", re: lazyPattern(`^\s*Stopping\.\.\.\s*$`)},
-	{app: appGradio, act: ends, needle: "closing server", desc: "Gradio stops", re: lazyPattern(`Keyboard interruption in main thread\.\.\. closing server`)},
-	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: lazyPattern(`Killing Xvnc process ID \d+`)},
-	{app: appParaView, act: ends, needle: "exiting...", late: true, desc: "ParaView's server stops", re: lazyPattern(`^\s*Exiting\.\.\.\s*$`)},
-	{app: appPluto, act: ends, needle: "closing pluto", desc: "Pluto stops", re: lazyPattern(`Closing Pluto\.\.\.`)},
+	{app: appJupyter, act: fails, needle: "no module named", desc: "Jupyter is not installed", re: `No module named ['"]?(?:jupyter|jupyterlab|notebook)['"]?\s*$`},
+	{app: appJupyter, act: fails, needle: "error executing jupyter", desc: "Jupyter is not installed", re: `Error executing Jupyter command`},
+	{app: appJupyter, act: fails, needle: "running as root", desc: "Jupyter refuses to run as root", re: `Running as root is not recommended`},
+	{app: appDask, act: ends, needle: "scheduler", desc: "the scheduler stops", re: `distributed\.scheduler - INFO - (?:End scheduler|Stopped scheduler|Scheduler closing)`},
+	{app: "spark", act: ends, needle: "stopped spark", desc: "the Spark page stops", re: `Stopped Spark web UI at`},
+	{app: appStreamlit, act: ends, needle: "stopping...", desc: "Streamlit stops", re: `^\s*Stopping\.\.\.\s*$`},
+	{app: "gradio", act: ends, needle: "closing server", desc: "Gradio stops", re: `Keyboard interruption in main thread\.\.\. closing server`},
+	{app: appVNC, act: ends, needle: "killing xvnc", desc: "the VNC server was killed", re: `Killing Xvnc process ID \d+`},
+	{app: appParaView, act: ends, needle: "exiting...", late: true, desc: "ParaView's server stops", re: `^\s*Exiting\.\.\.\s*$`},
+	{app: "pluto", act: ends, needle: "closing pluto", desc: "Pluto stops", re: `Closing Pluto\.\.\.`},
 	{act: ends, needle: "killed", needsApp: true, desc: killedWords, re: killed},
 	{act: ends, needle: "terminated", needsApp: true, desc: killedWords, re: killed},
 	// Uvicorn is vLLM's server, too.
-	{app: appVLLM, act: ends, needle: "finished server process", late: true, desc: "vLLM stops", re: uvicornEnd},
+	{app: "vllm", act: ends, needle: "finished server process", late: true, desc: "vLLM stops", re: uvicornEnd},
 	{app: appWeb, act: ends, needle: "finished server process", desc: "the web server stops", re: uvicornEnd},
-	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: lazyPattern(`Shutting down: Master`)},
-	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: lazyPattern(`Keyboard interrupt received, exiting`)},
+	{app: appWeb, act: ends, needle: "shutting down: master", desc: "the web server stops", re: `Shutting down: Master`},
+	{app: appWeb, act: ends, needle: "keyboard interrupt received", desc: "the web server stops", re: `Keyboard interrupt received, exiting`},
 }
 
-var uvicornEnd = lazyPattern(`Finished server process \[\d+\]`)
+const uvicornEnd = `Finished server process \[\d+\]`
 
 // killed matches the shell's message about a command that a signal ended:
 //
 //	/var/spool/slurmd/job7/slurm_script: line 9: 4711 Killed   jupyter lab --no-browser
-var killed = lazyPattern(`: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`)
+const killed = `: line \d+:\s+\d+ (?:Killed|Terminated|Segmentation fault|Bus error|Aborted)\b`
 
 const killedWords = "the shell reported that the server died"

@@ -21,7 +21,7 @@ type Detector struct {
 // New returns a detector for the app called only, or for any app if only is empty.
 // Apps from the config are tried first.
 func New(only string, custom ...App) *Detector {
-	d := &Detector{rules: builtinRules(), ev: newEvidence(only)}
+	d := &Detector{rules: builtinRules(), ev: &evidence{only: only, servers: map[string]*server{}}}
 	for _, app := range custom {
 		if d.ev.wants(app.Name) {
 			d.custom = append(d.custom, app)

@@ -23,7 +23,6 @@ type evidence struct {
 	seq        int
 	servers    map[string]*server // by app
 	others     []*server          // besides those of their apps that count: earlier ones, or started at the same time; none is known to have ended
-	rest       *evidence          // about the apps that were not requested; nil if any was
 	hints      []statement        // of the job script, about where a server will be
 	reverse    *statement         // a port that the job opened on the login node
 	portsInUse []statement
@@ -68,14 +67,6 @@ func (p position) String() string {
 // source names the statement in a reason.
 func (s *statement) source() string { return fmt.Sprintf("%s (%s)", s.desc, s.at) }
 
-func newEvidence(only string) *evidence {
-	e := &evidence{only: only, servers: map[string]*server{}}
-	if only != "" {
-		e.rest = newEvidence("")
-	}
-	return e
-}
-
 // wants reports whether an app was requested. A statement about no particular app
 // may be about the requested one, and so is that of a job of ours about the user's program.
 func (e *evidence) wants(app string) bool {
@@ -94,7 +85,7 @@ func (e *evidence) server(app string) *server {
 // announced reports whether a server of the app has printed an address.
 func (e *evidence) announced(app string) bool {
 	srv := e.servers[app]
-	return srv != nil && len(srv.own) > 0 || e.rest != nil && e.rest.announced(app)
+	return srv != nil && len(srv.own) > 0
 }
 
 // stamp numbers a statement, and copies it out of the line it was read from.
@@ -105,27 +96,31 @@ func (e *evidence) stamp(s statement) statement {
 	return s
 }
 
+// found notes an address, which only counts of a requested app.
+func (e *evidence) found(s statement, more string) {
+	if e.wants(s.app) {
+		e.notes.found(s, more)
+	} else {
+		e.notes.ignored(s, "not the requested app")
+	}
+}
+
 // appendNew adds a statement to a list of at most most, if its address is new there.
 func (e *evidence) appendNew(list []statement, most int, s statement) []statement {
 	if len(list) >= most || slices.ContainsFunc(list, func(o statement) bool { return o.addr == s.addr }) {
 		return list
 	}
-	e.notes.found(s, "")
+	e.found(s, "")
 	return append(list, s)
 }
 
 // addOwn adds an address that the server itself printed.
 func (e *evidence) addOwn(s statement) {
-	if !e.wants(s.app) {
-		e.notes.ignored(s, "not the requested app")
-		e.rest.addOwn(s)
-		return
-	}
 	s = e.stamp(s)
 	srv := e.server(s.app)
 	switch {
 	case srv.replacedBy(s):
-		e.notes.found(s, "a newer server: the last one in the log counts")
+		e.found(s, "a newer server: the last one in the log counts")
 		if srv.ended == nil {
 			e.addOther(srv)
 		}
@@ -267,14 +262,12 @@ func (e *evidence) addFailure(s statement) {
 
 // addEnd means that a server stops.
 func (e *evidence) addEnd(s statement) {
-	if !e.wants(s.app) {
-		e.rest.addEnd(s)
-		return
-	}
 	s = e.stamp(s)
 	if srv := e.server(s.app); srv.ended == nil {
 		srv.ended = &s
-		e.notes.found(s, "")
+		if e.wants(s.app) {
+			e.notes.found(s, "")
+		}
 	}
 }
 
@@ -287,18 +280,12 @@ func (e *evidence) addJobEnd(s statement) {
 	}
 	e.others = nil
 	e.notes.found(s, "")
-	if e.rest != nil {
-		e.rest.addJobEnd(s)
-	}
 }
 
 // setLogin notes what RStudio's login page asks for. The last one counts.
 func (e *evidence) setLogin(in login) {
 	e.login = in
 	e.notes.add(note{at: in.at, text: "the password for RStudio's login page"})
-	if e.rest != nil {
-		e.rest.setLogin(in)
-	}
 }
 
 // setRuntimeFile notes where a server's runtime file is.
@@ -318,10 +305,10 @@ func (e *evidence) appOfHint(h statement) string { return cmp.Or(e.appOn(h.addr.
 // appOfReverse is the app that the reverse tunnel leads to.
 func (e *evidence) appOfReverse() string { return cmp.Or(e.appOn(e.reverse.leadsTo), e.reverse.app) }
 
-// appOn is the app that announced itself on a port, or "".
+// appOn is the requested app that announced itself on a port, or "".
 func (e *evidence) appOn(port int) string {
 	for _, app := range appsByRank {
-		if srv := e.servers[app]; srv != nil && slices.ContainsFunc(srv.own, func(o statement) bool { return port != 0 && o.addr.port == port }) {
+		if srv := e.servers[app]; srv != nil && e.wants(app) && slices.ContainsFunc(srv.own, func(o statement) bool { return port != 0 && o.addr.port == port }) {
 			return app
 		}
 	}
@@ -386,8 +373,5 @@ func (e *evidence) drop(gone func(position) bool) {
 		o.own = slices.DeleteFunc(o.own, isGone)
 		return len(o.own) == 0
 	})
-	e.notes.drop(gone)
-	if e.rest != nil {
-		e.rest.drop(gone)
-	}
+	e.notes = slices.DeleteFunc(e.notes, func(n note) bool { return gone(n.at) })
 }

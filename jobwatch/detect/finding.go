@@ -169,10 +169,6 @@ func (l *noteList) add(n note) {
 	*l = append(*l, n)
 }
 
-func (l *noteList) drop(gone func(position) bool) {
-	*l = slices.DeleteFunc(*l, func(n note) bool { return gone(n.at) })
-}
-
 // ParseRuntimeFile reads the file that a Jupyter server writes once it listens:
 // jpserver-PID.json or nbserver-PID.json; or that of another app, which our own jobs write.
 func ParseRuntimeFile(data []byte) (api.Endpoint, error) {

@@ -11,7 +11,7 @@ import (
 var hintRules = []rule{
 	{needle: "ssh", read: readTunnelCommand},
 	{needle: "plink", read: readTunnelCommand},
-	{act: hints, needle: "localforward", desc: "the job's LocalForward line", re: lazyPattern(`(?i)\bLocalForward\s+\S+\s+` + wherePattern)},
+	{act: hints, needle: "localforward", desc: "the job's LocalForward line", re: `(?i)\bLocalForward\s+\S+\s+` + wherePattern},
 	{needle: "port", needsApp: true, read: readPortOnHost},
 	{needle: "listen", needsApp: true, read: readHostPort},
 	{needle: "running on", needsApp: true, read: readHostPort},
@@ -19,7 +19,7 @@ var hintRules = []rule{
 	{needle: "started", needsApp: true, read: readWorkHostPort},
 	{needle: "available", needsApp: true, read: readWorkHostPort},
 	{needle: "://", needsApp: true, read: readAppURL},
-	{act: hints, needle: "tunnel port", desc: "an instruction printed by the job script", re: lazyPattern(`(?i)tunnel port \d+ to ` + wherePattern)},
+	{act: hints, needle: "tunnel port", desc: "an instruction printed by the job script", re: `(?i)tunnel port \d+ to ` + wherePattern},
 	{needle: "login", read: readReversePort},
 	{needle: "reverse", read: readReversePort},
 }
@@ -41,7 +41,6 @@ func readTunnelCommand(r *reader, l logLine) {
 	s := statement{at: l.at, app: r.appNear(l), desc: "the job's ssh command"}
 	for _, m := range tunnelSpec.FindAllStringSubmatchIndex(l.text, -1) {
 		s.addr = matchedAddress(tunnelSpec, l.text, m)
-		s.addr.host = unwrapHost(s.addr.host)
 		switch s.addr.kind() {
 		case namedHost:
 			r.ev.addHint(s)
@@ -51,7 +50,7 @@ func readTunnelCommand(r *reader, l logLine) {
 	}
 	if m := reverseSpec.FindStringSubmatchIndex(l.text); m != nil {
 		s.addr, s.desc = matchedAddress(reverseSpec, l.text, m), "the job's reverse tunnel"
-		s.leadsTo, _ = parsePort(l.text[m[4]:m[5]])
+		s.leadsTo = parsePort(l.text[m[4]:m[5]])
 		r.ev.addReverse(s)
 	}
 }
@@ -101,16 +100,10 @@ var (
 	notRunning = regexp.MustCompile(`(?i)refused|failed|failure|error|exception|cannot|could not|unable|in use|timed? ?out|waiting for|retry|no such|denied`)
 )
 
-func readPortOnHost(r *reader, l logLine) {
-	for _, re := range portOnHost {
-		if r.readProse(re, l, looksLikeNode) {
-			return
-		}
-	}
-}
+func readPortOnHost(r *reader, l logLine) { r.readProse(l, looksLikeNode, portOnHost...) }
 
 func readHostPort(r *reader, l logLine) {
-	r.readProse(hostPort, l, func(host string) bool { return strings.Trim(host, "0123456789") != "" }) // not a time of day
+	r.readProse(l, func(host string) bool { return strings.Trim(host, "0123456789") != "" }, hostPort) // not a time of day
 }
 
 // readWorkHostPort reads the same in words that are also used for dashboards on other
@@ -121,18 +114,17 @@ func readWorkHostPort(r *reader, l logLine) {
 	}
 }
 
-// readProse reads a sentence about an app's host and port. It reports whether there is
-// one.
-func (r *reader) readProse(re *regexp.Regexp, l logLine, isHost func(string) bool) bool {
-	if isHub(l.text) {
-		return false
+// readProse reads a sentence about an app's host and port, by the first of these patterns.
+func (r *reader) readProse(l logLine, isHost func(string) bool, patterns ...*regexp.Regexp) {
+	if isHub(l.text) || notRunning.MatchString(l.text) {
+		return
 	}
-	addr, ok := l.match(re)
-	if !ok || notRunning.MatchString(l.text) || addr.kind() != namedHost || !isHost(addr.host) {
-		return false
+	for _, re := range patterns {
+		if addr, ok := l.match(re); ok && addr.kind() == namedHost && isHost(addr.host) {
+			r.ev.addHint(statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: addr})
+			return
+		}
 	}
-	r.ev.addHint(statement{at: l.at, app: l.app, desc: "a line printed by the job script", addr: addr})
-	return true
 }
 
 // looksLikeNode reports whether a word in a sentence can be the name of a host.
@@ -168,8 +160,7 @@ func readReversePort(r *reader, l logLine) {
 	if m == nil {
 		return
 	}
-	port, ok := parsePort(m[1] + m[2])
-	if ok && !notRunning.MatchString(l.text) {
+	if port := parsePort(m[1] + m[2]); port > 0 && !notRunning.MatchString(l.text) {
 		r.ev.addReverse(statement{at: l.at, app: r.appNear(l), desc: "the reverse tunnel named by the job script", addr: address{port: port}})
 	}
 }

@@ -40,8 +40,8 @@ func TestInvitation(t *testing.T) {
 		t.Errorf("a known app comes first: %+v", known)
 	}
 	for text, app := range map[string]string{
-		"MATLAB can be accessed at http://cn01:8888/index.html":                                      appMATLAB,
-		"Spark web UI at http://cn01:4040":                                                           appSpark,
+		"MATLAB can be accessed at http://cn01:8888/index.html":                                      "matlab",
+		"Spark web UI at http://cn01:4040":                                                           "spark",
 		"root INFO Theia app listening on http://localhost:3000.":                                    appWeb,
 		"root INFO [vscode-jupyter] loaded\nroot INFO Theia app listening on http://localhost:3000.": appWeb,
 	} {

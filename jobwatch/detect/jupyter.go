@@ -41,10 +41,7 @@ var jupyterRules = []rule{
 	{needle: "with token", read: readJupyterToken},
 	{needle: "token=", read: readJupyterToken},
 	{needle: "server-", read: readRuntimeFile},
-	{
-		app: appJupyter, act: skipsPort, needle: "already in use", desc: "a port that is in use",
-		re: lazyPattern(`(?i)\bport (?P<port>\d+) is already in use`),
-	},
+	{app: appJupyter, act: skipsPort, needle: "already in use", desc: "a port that is in use", re: `(?i)\bport (?P<port>\d+) is already in use`},
 }
 
 // jupyterHeader matches the header, in all versions back to IPython's.
@@ -52,14 +49,12 @@ var jupyterHeader = regexp.MustCompile(`(?i)\b(?:jupyter|ipython|notebook|jupyte
 
 func readJupyterHeader(r *reader, l logLine) {
 	if jupyterHeader.MatchString(l.text) && !isHub(l.text) {
-		if r.ev.wants(appJupyter) {
-			r.ev.server(appJupyter).announcing = true // its addresses follow
-		}
-		r.mark(jupyterBlock, l)
+		r.ev.server(appJupyter).announcing = true // its addresses follow
+		r.marks[jupyterBlock] = l.at.line
 	}
 }
 
-func markJupyterBlock(r *reader, l logLine) { r.mark(jupyterBlock, l) }
+func markJupyterBlock(r *reader, l logLine) { r.marks[jupyterBlock] = l.at.line }
 
 // isHub reports whether a line is from JupyterHub itself, which serves logins, not a
 // notebook.
@@ -89,10 +84,9 @@ func readJupyterURLs(r *reader, l logLine) {
 
 // Tokens outside of URLs: a link without a scheme, as job scripts print it, and a
 // token after the word "token".
-var (
-	bareLink   = lazyPattern(`(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`)
-	namedToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
-)
+const bareLink = `(?:^|[\s("'<])(?P<host>` + hostPattern + `):(?P<port>\d{2,5})(?P<path>/[^\s?"']*)?\?token=(?P<token>[^\s&"')]+)`
+
+var namedToken = regexp.MustCompile(`(?i)\b(?:token(?: is|\s*[:=])|with token)\s*["']?(?P<token>[A-Za-z0-9_-]{16,})["']?\s*$`)
 
 func readJupyterToken(r *reader, l logLine) {
 	if r.appNear(l) != appJupyter || hasTokenParam(l.text) {

@@ -45,9 +45,8 @@ func matchedAddress(re *regexp.Regexp, text string, m []int) address {
 	a.host = unwrapHost(a.host)
 	a.path, _ = group("path")
 	a.socket, _ = group("socket")
-	if port, _ := group("port"); port != "" {
-		a.port, _ = parsePort(port)
-	}
+	port, _ := group("port")
+	a.port = parsePort(port)
 	if token, at := group("token"); at >= 0 {
 		a.setToken(token)
 	}
@@ -58,7 +57,7 @@ func matchedAddress(re *regexp.Regexp, text string, m []int) address {
 // were about.
 type reader struct {
 	ev    *evidence
-	marks map[string]int // the last line of each mark
+	marks map[string]int // by name, the last line that explains those after it
 	app   string         // the app that was named last, and in which line
 	appAt int
 
@@ -90,7 +89,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 	if u.near != "" && !r.marked(u.near, l, nearby) || u.late && !r.ev.announced(u.app) || u.unnamed && l.app != "" && l.app != u.app {
 		return false
 	}
-	addr, ok := l.match(u.re())
+	addr, ok := l.match(u.pattern())
 	if !ok {
 		return false
 	}
@@ -115,7 +114,7 @@ func (r *reader) apply(u *rule, l logLine) bool {
 		r.ev.addLink(s)
 		return false
 	case marks:
-		r.mark(u.app, l)
+		r.marks[u.app] = l.at.line
 		return false
 	case skipsPort:
 		r.ev.addPortInUse(s)
@@ -164,9 +163,6 @@ func (r *reader) appNear(l logLine) string {
 	}
 	return l.app
 }
-
-// mark notes a line that explains those after it.
-func (r *reader) mark(name string, l logLine) { r.marks[name] = l.at.line }
 
 // marked reports whether one of the last n lines has the mark.
 func (r *reader) marked(name string, l logLine, n int) bool {

@@ -37,7 +37,7 @@ import (
 
 // resolve returns the finding of the best candidate.
 func (e *evidence) resolve() Finding {
-	all := e.candidates()
+	all := e.candidates(true)
 	if len(all) == 0 {
 		return Finding{Why: "the log contains no server address", notes: slices.Clone(e.notes), Others: e.otherPages(nil, nil)}
 	}
@@ -48,29 +48,33 @@ func (e *evidence) resolve() Finding {
 	return best.Finding
 }
 
-// candidates are the apps that the log may announce, each with its server that counts.
-func (e *evidence) candidates() []*candidate {
+// candidates are the apps that the log may announce, each with its server that counts: those that were
+// requested, or the others.
+func (e *evidence) candidates(requested bool) []*candidate {
 	var all []*candidate
 	for _, app := range e.apps() {
-		if c := newCandidate(e, app); !c.empty() {
+		if c := newCandidate(e, app); e.wants(app) == requested && !c.empty() {
 			c.locate()
 			c.describe()
 			all = append(all, c)
 		}
 	}
-	return e.dropCommand(all)
+	if !requested {
+		return dropCommand(all, "")
+	}
+	return dropCommand(all, e.only)
 }
 
 // dropCommand drops the program of a job of ours if its own announcement says more: what it
 // is, or its token. If one app was requested, the program is that app.
-func (e *evidence) dropCommand(all []*candidate) []*candidate {
+func dropCommand(all []*candidate, only string) []*candidate {
 	i := slices.IndexFunc(all, func(c *candidate) bool { return c.App == appCommand })
-	if i < 0 || all[i].Ended && e.only == "" {
+	if i < 0 || all[i].Ended && only == "" {
 		return all
 	}
 	ours := all[i]
 	if ours.Ended {
-		ours.App = e.only
+		ours.App = only
 		return all
 	}
 	for _, c := range all {
@@ -84,13 +88,13 @@ func (e *evidence) dropCommand(all []*candidate) []*candidate {
 		}
 		return slices.Delete(all, i, i+1)
 	}
-	if e.only == "" {
+	if only == "" {
 		return all
 	}
-	if slices.ContainsFunc(all, func(c *candidate) bool { return c != ours && c.App == e.only && !c.Ended }) {
+	if slices.ContainsFunc(all, func(c *candidate) bool { return c != ours && c.App == only && !c.Ended }) {
 		return slices.Delete(all, i, i+1)
 	}
-	ours.App = e.only
+	ours.App = only
 	return all
 }
 
@@ -411,10 +415,7 @@ func (c *candidate) findToken(best *statement) (hidden bool) {
 // otherPages are the web pages that the log announces besides the best candidate's, each
 // with a short name: that of its app, or the app's name and a number.
 func (e *evidence) otherPages(best *candidate, all []*candidate) []Finding {
-	all = slices.Concat(all, e.otherCandidates())
-	if e.rest != nil {
-		all = slices.Concat(all, e.rest.candidates(), e.rest.otherCandidates())
-	}
+	all = slices.Concat(all, e.candidates(false), e.otherCandidates())
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(appRank(a.App), appRank(b.App)) })
 	shown, pages := []*candidate{}, []Finding{}
 	count := map[string]int{}

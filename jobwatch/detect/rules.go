@@ -30,23 +30,18 @@ type rule struct {
 	names    string // the app that the line names by the needle
 	needsApp bool   // the needle is a common word: the line must name an app too, which it is about
 	unnamed  bool   // the line must name no other app
-	re       func() *regexp.Regexp
+	re       string // the pattern that the line matches
 	path     string // the page, if the line has none
 	desc     string // what the line is, or why it is ignored, for the user
 	near     string // matches only within a few lines of this mark
 	late     bool   // any program may print the line: it counts only after the app has announced itself
 	read     func(*reader, logLine)
-}
-
-// lazyPattern compiles a pattern when a line first contains its needle: most commands read
-// no log, and all patterns together would take a good part of a command's time.
-func lazyPattern(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+	pattern  func() *regexp.Regexp // re, compiled when a line first has the needle: most commands read no log
 }
 
 // builtinRules returns the rules of all known apps, which are indexed once.
 var builtinRules = sync.OnceValue(func() *ruleSet {
-	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules, modelRules, dashboardRules,
+	return newRuleSet(slices.Concat(misleadingRules, endRules, jupyterRules, hintRules, builtinJobRules, workRules, pageRules,
 		vncRules, webRules, invitationRules, appNameRules))
 })
 
@@ -60,6 +55,7 @@ type ruleSet struct {
 func newRuleSet(rules []rule) *ruleSet {
 	set := &ruleSet{rules: rules, groups: make([][]int, 1)}
 	for n, r := range rules {
+		rules[n].pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(r.re) })
 		group := &set.starts[startOf(r.needle[0], r.needle[1])]
 		if *group == 0 {
 			*group = byte(len(set.groups))

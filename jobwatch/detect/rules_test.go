@@ -14,11 +14,11 @@ func TestEveryRuleFitsTheFilter(t *testing.T) {
 	}
 	for _, r := range book.rules {
 		one := map[bool]int{true: 1}
-		if len(r.needle) < 2 || r.needle != strings.ToLower(r.needle) || one[r.re != nil]+one[r.read != nil]+one[r.names != ""] != 1 {
+		if len(r.needle) < 2 || r.needle != strings.ToLower(r.needle) || one[r.re != ""]+one[r.read != nil]+one[r.names != ""] != 1 {
 			t.Errorf("rule %+v is malformed", r)
 		}
-		if r.re != nil {
-			r.re() // panics if it is no pattern
+		if r.re != "" {
+			r.pattern() // panics if it is no pattern
 		}
 	}
 }

@@ -72,8 +72,11 @@ var Kind = sched.Kind{
 	LogFolders: true, LogHint: "write $JOB_ID in -o of the script",
 }
 
+// basic has the form of ids: 18.1 is a task of 18, and 18.3-9:1 are several that wait.
+var basic = sched.Basic{TaskSeparator: ".", RangeMarks: "-,:"}
+
 func newScheduler() scheduler {
-	return scheduler{cache: &cache{known: make(map[string]*knownJob)}}
+	return scheduler{basic, &cache{known: make(map[string]*knownJob)}}
 }
 
 func (scheduler) Kind() *sched.Kind { return &Kind }
@@ -102,11 +105,7 @@ func (g scheduler) List(ctx context.Context, sh *remote.Shell) ([]api.Job, error
 	if _, err := g.qstat(ctx, sh, ":"); err != nil {
 		return nil, err
 	}
-	var numbers []string
-	for _, r := range g.cache.rows {
-		numbers = append(numbers, r.number)
-	}
-	unknown, waiting := g.toDescribe(numbers)
+	unknown, waiting := g.toDescribe(lists.Map(g.cache.rows, func(r row) string { return r.number }))
 	slices.SortFunc(unknown, sched.CompareIDs)
 	slices.SortFunc(waiting, sched.CompareIDs)
 	if err := g.describe(ctx, sh, append(waiting, unknown...)); errors.Is(err, remote.ErrLost) || errors.Is(err, remote.ErrNoAnswer) {
@@ -406,24 +405,6 @@ func (scheduler) Extend(context.Context, *remote.Shell, string, time.Duration) e
 	return fmt.Errorf("%w: Grid Engine reads the time limit of a job when it starts", sched.ErrCannotExtend)
 }
 
-// Matches: the tasks 18.1 and 18.3-9:1 match the array 18.
-func (scheduler) Matches(job api.Job, id string) bool {
-	return job.ID == id || strings.HasPrefix(job.ID, id+".")
-}
-
-// AsRequested makes 18.1 the task 1 of 18.
-func (scheduler) AsRequested(job api.Job, id string) api.Job { return sched.AsTask(job, id, ".") }
-
-// ArrayOf is 18 for the task 18.1 and for 18.3-9:1.
-func (scheduler) ArrayOf(id string) string {
-	number, _, _ := strings.Cut(id, ".")
-	return number
-}
-
-func (scheduler) IsTaskRange(id string) bool { return strings.ContainsAny(id, "-,:") }
-
-func (scheduler) TaskRef(job api.Job) string { return jobID(job.ID, job.Task) }
-
 // ExplainGone: a job that ended is in the accounting within 40 seconds, one that was deleted
 // before it ran never is.
 func (g scheduler) ExplainGone(job *api.Job, ran bool) bool {
@@ -437,20 +418,9 @@ func (g scheduler) ExplainGone(job *api.Job, ran bool) bool {
 // problem is the error for a command's status and messages, nil for success. Some commands
 // write their messages to standard output.
 func problem(command string, res remote.Result) error {
-	if res.Exit == 0 {
-		return nil
+	said := remote.Result{Stderr: slices.Concat(res.Stdout, res.Stderr), Exit: res.Exit}
+	if res.Exit != 0 && noHost.Match(said.Stderr) {
+		return api.Errorf(api.CodeFailed, "%s failed: %s", command, sched.LastErrorLine(said)).WithHint("%s", sched.FromLogin)
 	}
-	said := slices.Concat(res.Stdout, res.Stderr)
-	words := sched.LastErrorLine(res)
-	switch {
-	case res.Exit == 124:
-		return fmt.Errorf("%w: %s did not end in time", remote.ErrNoAnswer, command)
-	case noAnswer.Match(said):
-		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
-	case noJob.Match(said):
-		return sched.ErrNoJob
-	case noHost.Match(said):
-		return api.Errorf(api.CodeFailed, "%s failed: %s", command, words).WithHint("%s", sched.FromLogin)
-	}
-	return sched.CommandError(command, res.Exit, words)
+	return sched.Failure(command, said, noAnswer, noJob)
 }

@@ -111,7 +111,7 @@ func TestTheLogOfAGridEngineJobIsWhereItsOptionsSay(t *testing.T) {
 }
 
 func TestTheTasksOfAGridEngineArrayBelongToIt(t *testing.T) {
-	g := scheduler{}
+	g := newScheduler()
 	jobs := []api.Job{{ID: "18.1", State: api.JobFinished}, {ID: "18.2", State: api.JobRunning}, {ID: "18.3-9:1", State: api.JobQueued}, {ID: "181", State: api.JobRunning}}
 	job, ok := sched.Pick(g, jobs, "18")
 	if !ok || job.ID != "18.2" {

@@ -81,7 +81,7 @@ func (r row) id() string { return jobID(r.number, r.tasks) }
 
 func (r row) job() api.Job {
 	job := api.Job{ID: r.id(), Name: r.name, Queue: r.queue, Submitted: r.submitted}
-	if r.tasks != "" && !(scheduler{}).IsTaskRange(r.tasks) {
+	if r.tasks != "" && !basic.IsTaskRange(r.tasks) {
 		job.Task = r.tasks
 	}
 	r.setState(&job)

@@ -15,7 +15,7 @@ import (
 var complaint = regexp.MustCompile(`(?m)^(?:Unable to run job: |Exiting\.$)`)
 
 // refusals are those of all versions; see refusals for their order.
-var refusals = sched.RefusalHints([][2]string{
+var refusals = sched.Messages([][3]string{
 	{`Connection refused|qmaster|commlib|can't resolve .*qmaster`, "the Grid Engine server is down, or its name is wrong: try again later"},
 	{`unknown queue`, "the queue does not exist: change -q; qconf -sql lists the queues"},
 	{`unknown resource`, "the resource does not exist: change -l; qconf -sc lists the resources"},
@@ -65,37 +65,22 @@ var started = regexp.MustCompile(`already running or is held`)
 
 // waitReasons are known messages, the most telling first. One that is not here, as "not contained
 // in its hard queue list", is about queues that the job did not ask for.
-var waitReasons = []sched.WaitReason{
-	{Part: sched.LazyPattern(`execution time not reached`), Words: "the job has a start time that is not reached yet"},
-	{Part: sched.LazyPattern(`job dependencies`), Words: "waiting for another job to end"},
-	{Part: sched.LazyPattern(`max_aj_instances|task concurrency`), Words: "the array runs as many tasks at once as it asked for"},
-	{Part: sched.LazyPattern(`exceeds limit`), Words: "you have reached a limit of the site; the job starts when another one ends", Never: "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
-	{Part: sched.LazyPattern(`until clean up of a previous run`), Words: "waiting until the node has cleaned up the previous run"},
-	{
-		Part: sched.LazyPattern(`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`), Words: "waiting for free cores",
-		Never: "the job asks for more cores (-pe) than a node or queue has: ask for less",
-	},
-	{
-		Part: sched.LazyPattern(`because it offers only`), Words: "waiting for free resources, such as memory or GPUs",
-		Never: "the job asks for more of a resource, such as memory or GPUs, than any node has: ask for less",
-	},
-	{
-		Part: sched.LazyPattern(`because of cluster queue`), Words: "the queue does not offer what the job asks for, such as so much time",
-		Never: "the job asks for more time or resources than its queue allows: ask for less, or change -q",
-	},
-	{
-		Part: sched.LazyPattern(`requests unknown resource`), Words: "no queue offers a resource that the job asks for",
-		Never: "no queue offers a resource that the job asks for: change -l",
-	},
-	{
-		Part: sched.LazyPattern(`has no permission for`), Words: "you may not use the queue",
-		Never: "you may not use the queue that the job asks for: change -q, or ask the site",
-	},
-	{Part: sched.LazyPattern(`dropped because it is full`), Words: "waiting for free cores"},
-	{Part: sched.LazyPattern(`dropped because it is overloaded`), Words: "the nodes are too busy now; the job starts when their load falls"},
-	{Part: sched.LazyPattern(`dropped because it is (?:disabled|suspended)`), Words: "the queue starts no jobs now"},
-	{Part: sched.LazyPattern(`temporarily not available`), Words: "the nodes of the queue are not available now"},
-}
+var waitReasons = sched.Messages([][3]string{
+	{`execution time not reached`, "the job has a start time that is not reached yet"},
+	{`job dependencies`, "waiting for another job to end"},
+	{`max_aj_instances|task concurrency`, "the array runs as many tasks at once as it asked for"},
+	{`exceeds limit`, "you have reached a limit of the site; the job starts when another one ends", "the job asks for more than a limit of the site allows: ask for less; qquota shows the limits"},
+	{`until clean up of a previous run`, "waiting until the node has cleaned up the previous run"},
+	{`offers only (?:h[cl]|g[cl]|q[cl]):slots=|only offers \d+ slots`, "waiting for free cores", "the job asks for more cores (-pe) than a node or queue has: ask for less"},
+	{`because it offers only`, "waiting for free resources, such as memory or GPUs", "the job asks for more of a resource, such as memory or GPUs, than any node has: ask for less"},
+	{`because of cluster queue`, "the queue does not offer what the job asks for, such as so much time", "the job asks for more time or resources than its queue allows: ask for less, or change -q"},
+	{`requests unknown resource`, "no queue offers a resource that the job asks for", "no queue offers a resource that the job asks for: change -l"},
+	{`has no permission for`, "you may not use the queue", "you may not use the queue that the job asks for: change -q, or ask the site"},
+	{`dropped because it is full`, "waiting for free cores"},
+	{`dropped because it is overloaded`, "the nodes are too busy now; the job starts when their load falls"},
+	{`dropped because it is (?:disabled|suspended)`, "the queue starts no jobs now"},
+	{`temporarily not available`, "the nodes of the queue are not available now"},
+})
 
 var noPermission = regexp.MustCompile(`has no permission for .*"([^"]*)"`)
 

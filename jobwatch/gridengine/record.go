@@ -173,7 +173,7 @@ func (r *record) cause(row row) string {
 // known.
 func (r *record) variables(row row) map[string]string {
 	task := cmp.Or(row.tasks, "undefined")
-	if (scheduler{}).IsTaskRange(task) {
+	if basic.IsTaskRange(task) {
 		task = ""
 	}
 	return map[string]string{
@@ -257,7 +257,7 @@ func (r *record) output(row row, requested, letter string, folders []string, var
 			return ""
 		}
 		return file
-	case (scheduler{}).IsTaskRange(row.tasks):
+	case basic.IsTaskRange(row.tasks):
 		return ""
 	}
 	name := r.name + "." + letter + r.number

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/remote"
@@ -66,12 +67,9 @@ type Position struct {
 
 // Follower reads a job's log as it grows, by short commands at the pace of Limits.
 type Follower struct {
+	options FollowOptions
 	sh      *remote.Shell
-	limits  remote.Limits
-	log     *slog.Logger
 	batch   *readBatch // shared with other Followers; nil: none, or it failed for one of them
-	enough  func() bool
-	whole   bool
 	sources []*source
 	wake    chan struct{}
 
@@ -86,6 +84,7 @@ type Follower struct {
 
 // source is one of the files followed.
 type source struct {
+	number  int // among the paths
 	pattern string
 	newer   time.Time
 	pos     Position // guarded by Follower.mu; written by Serve only
@@ -94,17 +93,11 @@ type source struct {
 
 // NewFollower returns a Follower that reads through r.
 func NewFollower(r remote.Runner, o FollowOptions) *Follower {
-	limits := cmp.Or(o.Limits, remote.DefaultLimits())
-	f := &Follower{
-		sh:     &remote.Shell{Runner: r, Limit: limits.Command},
-		limits: limits,
-		log:    cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		enough: o.Enough,
-		whole:  o.Whole,
-		wake:   make(chan struct{}, 1),
-	}
+	o.Limits = cmp.Or(o.Limits, remote.DefaultLimits())
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	f := &Follower{options: o, sh: &remote.Shell{Runner: r, Limit: o.Limits.Command}, wake: make(chan struct{}, 1)}
 	for i, p := range o.Paths {
-		s := &source{pattern: p, newer: o.NewerThan}
+		s := &source{number: i, pattern: p, newer: o.NewerThan}
 		if !s.newer.IsZero() && NamesJob(p, o.JobID) {
 			s.newer = s.newer.Add(-24 * time.Hour)
 		}
@@ -129,13 +122,13 @@ func (f *Follower) Serve(ctx context.Context, sink func(Chunk)) error {
 		f.mu.Unlock()
 		err := f.read(ctx, sink)
 		if err != nil && ctx.Err() == nil {
-			f.log.Debug("cannot read the log", "err", err)
+			f.options.Log.Debug("cannot read the log", "err", err)
 		}
 		if last && err == nil {
 			return nil
 		}
-		if err := f.pause(ctx); err != nil {
-			return err
+		if !ctxtime.SleepUntil(ctx, time.Now().Add(f.options.Limits.WithJitter(f.interval())), f.wake) {
+			return ctx.Err()
 		}
 	}
 }
@@ -183,23 +176,11 @@ func (f *Follower) Position() []Position {
 	return list
 }
 
-func (f *Follower) pause(ctx context.Context) error {
-	timer := time.NewTimer(f.limits.WithJitter(f.interval()))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-f.wake:
-	case <-timer.C:
-	}
-	return nil
-}
-
 // interval is how long to wait before the next read.
 func (f *Follower) interval() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch since, l := time.Since(f.often), f.limits; {
+	switch since, l := time.Since(f.often), f.options.Limits; {
 	case !f.seen && since >= l.LogFirstFor:
 		return l.StatInterval(time.Since(f.began), f.expect)
 	case f.settled && since >= l.LogEarlyFor:
@@ -245,11 +226,7 @@ func (f *Follower) read(ctx context.Context, sink func(Chunk)) error {
 		return err
 	}
 	for i, g := range contents {
-		named := func(c Chunk) {
-			c.Source = i
-			sink(c)
-		}
-		if err := f.deliver(ctx, named, f.sources[i], g); err != nil {
+		if err := f.deliver(ctx, sink, f.sources[i], g); err != nil {
 			return err
 		}
 	}
@@ -282,7 +259,7 @@ func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g f
 			continue
 		}
 		end := chunk.Offset + int64(len(chunk.Data))
-		if g.size-end > maxUnread && !f.whole {
+		if g.size-end > maxUnread && !f.options.Whole {
 			return f.skipMiddle(ctx, sink, s, chunk, g.size)
 		}
 		if chunk.Reset || len(chunk.Data) > 0 || !s.seen {
@@ -303,7 +280,7 @@ func (f *Follower) deliver(ctx context.Context, sink func(Chunk), s *source, g f
 // unread is the part of g that was not read before. If the file is not the same as
 // before, that is all of it, with Reset.
 func (s *source) unread(g fileContent) Chunk {
-	all := Chunk{Path: g.path, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
+	all := Chunk{Path: g.path, Source: s.number, Offset: g.start, Data: g.data, Reset: s.pos.Path != ""}
 	if s.pos.Path == "" || g.path != s.pos.Path || g.start == 0 && s.pos.Offset > int64(len(s.pos.Tail)) {
 		return all
 	}
@@ -311,7 +288,7 @@ func (s *source) unread(g fileContent) Chunk {
 	if !same {
 		return all
 	}
-	return Chunk{Path: g.path, Offset: s.pos.Offset, Data: rest}
+	return Chunk{Path: g.path, Source: s.number, Offset: s.pos.Offset, Data: rest}
 }
 
 // advance is the position after c.
@@ -347,13 +324,13 @@ func (f *Follower) skipMiddle(ctx context.Context, sink func(Chunk), s *source, 
 	}
 	sink(head)
 	s.seen = true
-	rest := Chunk{Path: tail.path, Offset: tail.start, Data: tail.data}
+	rest := Chunk{Path: tail.path, Source: s.number, Offset: tail.start, Data: tail.data}
 	if cut := bytes.IndexByte(rest.Data, '\n'); cut >= 0 {
 		rest.Offset, rest.Data = rest.Offset+int64(cut)+1, rest.Data[cut+1:]
 	}
 	sink(rest)
 	f.setPosition(s, advance(Position{}, rest))
-	if f.enough == nil || f.enough() {
+	if enough := f.options.Enough; enough == nil || enough() {
 		return nil
 	}
 	from := head.Offset + int64(len(head.Data))
@@ -403,12 +380,12 @@ func (f *Follower) watchFolders() (stop func()) {
 	}
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
-		f.log.Debug("the file system reports no changes", "err", err)
+		f.options.Log.Debug("the file system reports no changes", "err", err)
 		return func() {}
 	}
 	for _, s := range f.sources {
 		if err := events.Add(folderOf(s.pattern)); err != nil {
-			f.log.Debug("the file system reports no changes", "path", s.pattern, "err", err)
+			f.options.Log.Debug("the file system reports no changes", "path", s.pattern, "err", err)
 		}
 	}
 	var done sync.WaitGroup

@@ -20,23 +20,15 @@ import (
 // Read reads a log from its beginning to its current end, in parts of maxRead. The path
 // may be a glob, as in FollowOptions.
 func Read(ctx context.Context, r remote.Runner, path string, sink func(Chunk)) error {
-	sh := remote.On(r)
-	var pos Position
-	for {
-		file, err := readExisting(ctx, sh, fileRequest{pattern: path, pos: pos, max: maxRead})
-		if err != nil {
-			return err
-		}
-		if len(file.data) == 0 || pos.Path != "" && (file.path != pos.Path || file.start != pos.Offset) {
-			return nil
-		}
-		chunk := Chunk{Path: file.path, Offset: file.start, Data: file.data}
-		sink(chunk)
-		pos = Position{Path: chunk.Path, Offset: chunk.Offset + int64(len(chunk.Data))}
-		if pos.Offset >= file.size {
-			return nil
-		}
+	f := NewFollower(r, FollowOptions{Paths: []string{path}, Whole: true})
+	if err := f.read(ctx, sink); err != nil || f.seen {
+		return err
 	}
+	return notReadable(path)
+}
+
+func notReadable(path string) error {
+	return api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", path)
 }
 
 // Tail returns the last lines of a log, as a terminal would show them.
@@ -224,17 +216,12 @@ func parseRead(out []byte, mark string, n int) ([]fileContent, error) {
 	}
 	for _, part := range parts[1 : len(parts)-1] {
 		header, data, _ := bytes.Cut(part, []byte("\n"))
-		f := strings.SplitN(strings.TrimPrefix(string(header), "."), " ", 4)
-		if len(f) != 4 {
-			continue
+		f := strings.SplitN(string(header), " ", 4)
+		c, i := fileContent{found: true, path: f[len(f)-1], data: data}, n
+		_, err := fmt.Sscanf(string(header), ".%d %d %d", &i, &c.start, &c.size)
+		if err == nil && len(f) == 4 && i >= 0 && i < n {
+			list[i] = c
 		}
-		i, err1 := strconv.Atoi(f[0])
-		start, err2 := strconv.ParseInt(f[1], 10, 64)
-		size, err3 := strconv.ParseInt(f[2], 10, 64)
-		if err1 != nil || err2 != nil || err3 != nil || i < 0 || i >= n {
-			continue
-		}
-		list[i] = fileContent{found: true, path: f[3], start: start, size: size, data: data}
 	}
 	return list, nil
 }
@@ -251,7 +238,7 @@ func readOne(ctx context.Context, sh *remote.Shell, a fileRequest) (fileContent,
 func readExisting(ctx context.Context, sh *remote.Shell, a fileRequest) (fileContent, error) {
 	file, err := readOne(ctx, sh, a)
 	if err == nil && !file.found {
-		err = api.Errorf(api.CodeNotReady, "cannot read %q on the host: no such file, or no permission", a.pattern)
+		err = notReadable(a.pattern)
 	}
 	return file, err
 }

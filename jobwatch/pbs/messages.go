@@ -9,7 +9,7 @@ import (
 )
 
 // refusals are PBS Pro's, OpenPBS's and Torque's; see refusals for their order.
-var refusals = sched.RefusalHints([][2]string{
+var refusals = sched.Messages([][3]string{
 	{`Access from host not allowed|ruserok|Bad UID|on compute nodes?`, sched.FromLogin},
 	{`cannot connect|Connection refused|Unknown Host`, "the PBS server is down, or its name is wrong: try again later"},
 	{`Failed to save job`, "the PBS server cannot save the job: tell the site"},
@@ -71,51 +71,42 @@ const (
 
 // waitReasons are parts of comments of OpenPBS's scheduler, and of others, in the order to try
 // them.
-var waitReasons = []sched.WaitReason{
-	{
-		Part: sched.LazyPattern(`Insufficient amount of server resource`), Words: "a resource of the whole server, such as a licence, is in use",
-		Never: "the job asks for more of a resource than the whole server has: ask for less",
-	},
-	{
-		Part: sched.LazyPattern(`Insufficient amount of queue resource`), Words: "a resource of the queue is in use",
-		Never: "the job asks for more of a resource than its queue has: ask for less, or change -q",
-	},
-	{Part: sched.LazyPattern(`Insufficient amount of resource|Not enough free nodes|right type of nodes|No available resources on nodes`), Words: "waiting for free nodes", Never: noNodeWords},
-	{Part: sched.LazyPattern(`too few free resources`), Words: "waiting for free nodes that belong together"},
-	{Part: sched.LazyPattern(`largest placement set`), Never: "no group of nodes that belong together is large enough: ask for fewer nodes"},
-	{Part: sched.LazyPattern(`Not enough total nodes`), Never: "the job asks for more nodes than the cluster has: ask for less"},
-	{Part: sched.LazyPattern(`in an ineligible state`), Words: "waiting for nodes; some are down or offline"},
-	{Part: sched.LazyPattern(`requesting an exclusive node`), Words: "waiting for a free node that is not shared"},
-	{
-		Part: sched.LazyPattern(`pack placement`), Words: "waiting for one node that has room for the whole job",
-		Never: "no node is large enough for the whole job: ask for less, or for place=free",
-	},
-	{Part: sched.LazyPattern(`Node has reached`), Words: "waiting for a node with fewer jobs"},
-	{Part: sched.LazyPattern(`Specified`), Never: "the job names a node or host that does not exist: change its select"},
-	{Part: sched.LazyPattern(`No Select|invalid chunk`), Never: "the select of the job is not valid; resources have names in lower case"},
+var waitReasons = sched.Messages([][3]string{
+	{`Insufficient amount of server resource`, "a resource of the whole server, such as a licence, is in use", "the job asks for more of a resource than the whole server has: ask for less"},
+	{`Insufficient amount of queue resource`, "a resource of the queue is in use", "the job asks for more of a resource than its queue has: ask for less, or change -q"},
+	{`Insufficient amount of resource|Not enough free nodes|right type of nodes|No available resources on nodes`, "waiting for free nodes", noNodeWords},
+	{`too few free resources`, "waiting for free nodes that belong together"},
+	{`largest placement set`, "", "no group of nodes that belong together is large enough: ask for fewer nodes"},
+	{`Not enough total nodes`, "", "the job asks for more nodes than the cluster has: ask for less"},
+	{`in an ineligible state`, "waiting for nodes; some are down or offline"},
+	{`requesting an exclusive node`, "waiting for a free node that is not shared"},
+	{`pack placement`, "waiting for one node that has room for the whole job", "no node is large enough for the whole job: ask for less, or for place=free"},
+	{`Node has reached`, "waiting for a node with fewer jobs"},
+	{`Specified`, "", "the job names a node or host that does not exist: change its select"},
+	{`No Select|invalid chunk`, "", "the select of the job is not valid; resources have names in lower case"},
 
-	{Part: sched.LazyPattern(`User has reached|reached for user|exceed user|per-user`), Words: ownLimit},
-	{Part: sched.LazyPattern(`Group has reached|reached for group|exceed group|per-group`), Words: groupLimit},
-	{Part: sched.LazyPattern(`Project has reached|reached for project|exceed project|per-project`), Words: projectLimit},
-	{Part: sched.LazyPattern(`exceed overall limit`), Words: "the queue or the server has reached its limit of all users"},
-	{Part: sched.LazyPattern(`Server job limit`), Words: "the server has reached its limit of running jobs"},
-	{Part: sched.LazyPattern(`job limit has been reached`), Words: "the queue has reached its limit of running jobs"},
-	{Part: sched.LazyPattern(`running job limit`), Words: ownLimit},
-	{Part: sched.LazyPattern(`would exceed|limit reached`), Words: "a limit is reached; the job starts when others end"},
+	{`User has reached|reached for user|exceed user|per-user`, ownLimit},
+	{`Group has reached|reached for group|exceed group|per-group`, groupLimit},
+	{`Project has reached|reached for project|exceed project|per-project`, projectLimit},
+	{`exceed overall limit`, "the queue or the server has reached its limit of all users"},
+	{`Server job limit`, "the server has reached its limit of running jobs"},
+	{`job limit has been reached`, "the queue has reached its limit of running jobs"},
+	{`running job limit`, ownLimit},
+	{`would exceed|limit reached`, "a limit is reached; the job starts when others end"},
 
-	{Part: sched.LazyPattern(`conflict with reservation|would interfere with`), Words: topJob},
-	{Part: sched.LazyPattern(`strict sorted order`), Words: "jobs before it in the queue start first"},
-	{Part: sched.LazyPattern(`Can't preempt|has higher priority`), Words: "other jobs have a higher priority"},
-	{Part: sched.LazyPattern(`job_sort_formula threshold`), Words: "the priority of the job is too low yet; it may rise while the job waits"},
-	{Part: sched.LazyPattern(`zero shares`), Words: "your group or project has no share of the machine: ask the site, or change -P"},
-	{Part: sched.LazyPattern(`edicated time`), Words: "a maintenance is coming: a shorter walltime may fit before it"},
-	{Part: sched.LazyPattern(`primetime`), Words: certainHours},
-	{Part: sched.LazyPattern(`Queue not started`), Words: "the queue starts no jobs now"},
-	{Part: sched.LazyPattern(`Draining system`), Words: "nodes are being drained for a larger job"},
-	{Part: sched.LazyPattern(`starving`), Words: "nodes are reserved for a job that has waited longer"},
-	{Part: sched.LazyPattern(`PBS Error`), Words: "PBS could not start the job, and tries again; if this stays, ask the site"},
-	{Part: sched.LazyPattern(`held`), Never: "the job is held: release it with qrls"},
-}
+	{`conflict with reservation|would interfere with`, topJob},
+	{`strict sorted order`, "jobs before it in the queue start first"},
+	{`Can't preempt|has higher priority`, "other jobs have a higher priority"},
+	{`job_sort_formula threshold`, "the priority of the job is too low yet; it may rise while the job waits"},
+	{`zero shares`, "your group or project has no share of the machine: ask the site, or change -P"},
+	{`edicated time`, "a maintenance is coming: a shorter walltime may fit before it"},
+	{`primetime`, certainHours},
+	{`Queue not started`, "the queue starts no jobs now"},
+	{`Draining system`, "nodes are being drained for a larger job"},
+	{`starving`, "nodes are reserved for a job that has waited longer"},
+	{`PBS Error`, "PBS could not start the job, and tries again; if this stays, ask the site"},
+	{`held`, "", "the job is held: release it with qrls"},
+})
 
 var noAnswer = regexp.MustCompile(`(?i)cannot connect to server|Couldn't connect to cluster|Connection refused|Unknown Host|` +
 	`timed out|End of File|No default server|Premature end of message`)

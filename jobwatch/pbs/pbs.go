@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -199,13 +198,7 @@ func (scheduler) qselect(ctx context.Context, sh *remote.Shell, options string) 
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for word := range strings.FieldsSeq(string(res.Stdout)) {
-		if qsubID.MatchString(word) {
-			ids = append(ids, word)
-		}
-	}
-	return ids, nil
+	return slices.DeleteFunc(strings.Fields(string(res.Stdout)), func(word string) bool { return !qsubID.MatchString(word) }), nil
 }
 
 // FindTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of
@@ -395,14 +388,12 @@ func query(ctx context.Context, sh *remote.Shell, program, script string) (remot
 // problem is the error for a command's status and messages, nil for success. 153 is an
 // unknown job, 35 one that has finished.
 func problem(command string, res remote.Result) error {
-	words := sched.LastErrorLine(res)
-	switch {
-	case res.Exit == 0 && !strings.Contains(string(res.Stderr), "Unknown Job Id"):
-		return nil
-	case res.Exit == 124 || noAnswer.Match(res.Stderr):
-		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
-	case res.Exit == 0, res.Exit == 153, res.Exit == 35:
+	if res.Exit == 0 && strings.Contains(string(res.Stderr), "Unknown Job Id") {
+		res.Exit = 153
+	}
+	err := sched.Failure(command, res, noAnswer, nil)
+	if (res.Exit == 153 || res.Exit == 35) && !errors.Is(err, remote.ErrNoAnswer) {
 		return sched.ErrNoJob
 	}
-	return sched.CommandError(command, res.Exit, words)
+	return err
 }

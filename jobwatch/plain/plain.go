@@ -27,7 +27,6 @@ var Kind = sched.Kind{
 	Name:             "none",
 	New:              func() sched.Scheduler { return scheduler{} },
 	JobsAreProcesses: true,
-	ListHasFiles:     true,
 	Submit:           submitScript,
 }
 
@@ -215,7 +214,3 @@ func (scheduler) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial)
 func (scheduler) Extend(context.Context, *remote.Shell, string, time.Duration) error {
 	return errors.New("a job without a scheduler has no time limit")
 }
-
-func (scheduler) Matches(job api.Job, id string) bool { return job.ID == id }
-
-func (scheduler) AsRequested(job api.Job, _ string) api.Job { return job }

@@ -72,16 +72,6 @@ func WholeRef(s Scheduler, job api.Job) (ref string) {
 	return job.Ref()
 }
 
-// AsTask returns job with the id that it was requested by. If its own id is that of a task, which
-// follows the array's id and a separator, the number of the task goes to api.Job.Task.
-func AsTask(job api.Job, id, separator string) api.Job {
-	if task, ok := strings.CutPrefix(job.ID, id+separator); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
-		job.Task = task
-	}
-	job.ID = id
-	return job
-}
-
 // PickRecord is Pick, and returns the record of the job too.
 func PickRecord[R any](s Scheduler, records []R, jobOf func(R) api.Job, id string) (job api.Job, r R, ok bool) {
 	jobs := lists.Map(records, jobOf)
@@ -132,36 +122,26 @@ func SeveralNodes(list string) string {
 
 // ExpandNodes expands Slurm's notation for nodes, to at most that many: cn[01-02,07],gpu[1-2]n[0-1],login.
 func ExpandNodes(list string, most int) []string {
-	names := []string{""}
 	var all []string
-	for list != "" && len(all)+len(names) <= most {
-		switch list[0] {
-		case ',':
-			all, names, list = append(all, names...), []string{""}, list[1:]
-		case '[':
-			inside, rest, _ := strings.Cut(list[1:], "]")
-			names, list = product(names, expandRanges(inside, most), most), rest
-		default:
-			end := strings.IndexAny(list, ",[")
-			if end < 0 {
-				end = len(list)
-			}
-			names, list = product(names, []string{list[:end]}, most), list[end:]
-		}
+	for _, item := range nodesItem.FindAllString(list, -1) {
+		all = append(all, expandItem(item, most-len(all))...)
 	}
-	all = append(all, names...)
-	return all[:min(len(all), most)]
+	return all
 }
 
-// product appends each end to each name.
-func product(names, ends []string, most int) []string {
+// nodesItem matches what stands between two commas that are not in brackets.
+var nodesItem = regexp.MustCompile(`(?:\[[^\]]*\]?|[^,\[])+`)
+
+func expandItem(item string, most int) []string {
+	name, rest, several := strings.Cut(item, "[")
+	if !several {
+		return []string{item}[:min(most, 1)]
+	}
+	inside, after, _ := strings.Cut(rest, "]")
 	var list []string
-	for _, name := range names {
-		for _, end := range ends {
-			if len(list) == most {
-				return list
-			}
-			list = append(list, name+end)
+	for _, number := range expandRanges(inside, most) {
+		for _, end := range expandItem(after, most-len(list)) {
+			list = append(list, name+number+end)
 		}
 	}
 	return list
@@ -171,13 +151,12 @@ func product(names, ends []string, most int) []string {
 func expandRanges(text string, most int) []string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		from, err1 := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if !isRange || err1 != nil || err2 != nil {
+		var from, to int
+		if n, _ := fmt.Sscanf(part, "%d-%d", &from, &to); n < 2 {
 			list = append(list, part)
 			continue
 		}
+		first, _, _ := strings.Cut(part, "-")
 		for i := from; i <= to && len(list) < most; i++ {
 			list = append(list, fmt.Sprintf("%0*d", len(first), i))
 		}

@@ -13,10 +13,28 @@ import (
 	"tunctl/jobwatch/remote"
 )
 
-// RefusalHint is a known refusal, with its cause and how to fix it.
-type RefusalHint struct {
-	Words func() *regexp.Regexp
-	hint  string
+// Message is a known message of a scheduler, and what it means to the user. About a job that waits, Words are for
+// one that may still start, and Never for one that never can; one without words is always of such a job.
+type Message struct {
+	Pattern      func() *regexp.Regexp
+	Words, Never string
+}
+
+// Messages makes messages of rows: a pattern, without case, and the words.
+func Messages(rows [][3]string) []Message {
+	return lists.Map(rows, func(row [3]string) Message { return Message{LazyPattern(`(?i)` + row[0]), row[1], row[2]} })
+}
+
+// BestMatch is the first known message in one of the lines, and its line.
+func BestMatch(known []Message, lines ...string) (Message, string) {
+	for _, m := range known {
+		for _, line := range lines {
+			if m.Pattern().MatchString(line) {
+				return m, line
+			}
+		}
+	}
+	return Message{}, ""
 }
 
 // LazyPattern compiles a pattern when it is first used: most commands need none of these,
@@ -31,35 +49,26 @@ const SiteRuleHint = "the site requires this: change it in the script, or in arg
 
 // RefusalError is the error of a job that was not accepted: the scheduler's message, with the
 // hint of the first known refusal that matches.
-func RefusalError(res remote.Result, known []RefusalHint) error {
+func RefusalError(res remote.Result, known []Message) error {
 	if res.Exit == 127 {
 		return api.Errorf(api.CodeSubmit, "the scheduler's submit command was not found on the host: %s", LastErrorLine(res)).
 			WithHint("%s", notOnPath)
 	}
 	words := errorLines(res)
-	hint := HintOf(words, slices.Concat(siteRefusals, known, commonRefusals))
+	refusal, _ := BestMatch(slices.Concat(siteRefusals, known, commonRefusals), words)
+	hint := cmp.Or(refusal.Words, SiteRuleHint)
 	if m := listedAccounts().FindStringSubmatch(words); m != nil {
 		if names := accountName().FindAllString(m[1], -1); len(names) > 0 {
 			hint = "choose one of these accounts, for example: --with account=" + names[0]
 		}
 	}
 	return api.Errorf(api.CodeSubmit, "the scheduler did not accept the job: %s", words).
-		WithHint("%s", cmp.Or(hint, SiteRuleHint))
-}
-
-// HintOf is the hint of the first known refusal that matches; "" if none does.
-func HintOf(words string, known []RefusalHint) string {
-	for _, k := range known {
-		if k.Words().MatchString(words) {
-			return k.hint
-		}
-	}
-	return ""
+		WithHint("%s", hint)
 }
 
 // SubmitError is the error of a submit command that printed no id: doubt matches the messages
 // after which the job may exist all the same.
-func SubmitError(res remote.Result, doubt *regexp.Regexp, known []RefusalHint) error {
+func SubmitError(res remote.Result, doubt *regexp.Regexp, known []Message) error {
 	if res.Exit == 0 || slices.Contains(killedStatuses, res.Exit) || doubt != nil && doubt.Match(res.Stderr) {
 		return ErrDoubt
 	}
@@ -122,7 +131,7 @@ var (
 const mustGive = `(?:please|must|needs? to|ha(?:ve|s) to|required? to|forgot to|should|did ?n[o']t|not) (?:\w+ ){0,2}?(?:specif|provid|set|giv|request|inclu|add|indicat|defin|select|choos|us)\w*\b`
 
 // siteRefusals are of sites' submit filters: they say what is missing, so they count before those of a scheduler.
-var siteRefusals = RefusalHints([][2]string{
+var siteRefusals = Messages([][3]string{
 	{
 		`(?:batch jobs?|sbatch)\b.{0,40}\b(?:can ?not|may not|must not|not allowed|not permitted)\b|(?:only|reserved) for interactive|interactive (?:jobs|sessions|use) only|not (?:allow|accept|take)\w* batch jobs`,
 		"this partition takes no batch jobs: change --partition to one for batch jobs, in args of the session or in the script",
@@ -141,11 +150,6 @@ var siteRefusals = RefusalHints([][2]string{
 	{mustGive + `.{0,40}(?:\baccount\b|\bproject\b|\ballocation\b|\s-A\b)`, "the site requires an account or project: set --account (PBS: -A or -P PROJECT) in args of the session or in the script"},
 })
 
-// RefusalHints makes hints of rows: a pattern of a refusal, without case, and what to do.
-func RefusalHints(rows [][2]string) []RefusalHint {
-	return lists.Map(rows, func(row [2]string) RefusalHint { return RefusalHint{LazyPattern(`(?i)` + row[0]), row[1]} })
-}
-
 // Hints and patterns of several schedulers.
 const (
 	WindowsLines = "the script has Windows line endings: convert it with dos2unix"
@@ -155,7 +159,7 @@ const (
 )
 
 // commonRefusals are of submit filters and wrappers that exist for several schedulers.
-var commonRefusals = RefusalHints([][2]string{
+var commonRefusals = Messages([][3]string{
 	{`no submit host|not a submit host|neither submit nor admin host|only .*from .*login`, FromLogin},
 	{`-P flag|project not specified|specify a project`, "the project is missing: set -P PROJECT"},
 	{`user group`, "the queue requires another group: set -G GROUP"},
@@ -180,25 +184,6 @@ func (r Reason) Hint() string {
 	return r.Words
 }
 
-// WaitReason is a known message about a waiting job: its meaning while the job may still start, and
-// if it never can. One without words is always of a job that never can.
-type WaitReason struct {
-	Part         func() *regexp.Regexp
-	Words, Never string
-}
-
-// BestMatch is the first known message in one of the lines, and its line.
-func BestMatch(known []WaitReason, lines ...string) (WaitReason, string) {
-	for _, w := range known {
-		for _, line := range lines {
-			if w.Part().MatchString(line) {
-				return w, line
-			}
-		}
-	}
-	return WaitReason{}, ""
-}
-
 // SuspendedHint is that of a suspended job.
 const SuspendedHint = "the job is suspended by the scheduler or an administrator: nothing responds until it is resumed"
 
@@ -216,6 +201,22 @@ func CommandError(command string, exit int, words string) error {
 			WithHint("%s", notOnPath)
 	}
 	return api.Errorf(api.CodeFailed, "%s failed with status %d: %s", command, exit, words)
+}
+
+// Failure is the error for a command's status and messages, nil for success. noAnswer and noJob match the
+// messages that mean ErrNoAnswer and ErrNoJob.
+func Failure(command string, res remote.Result, noAnswer, noJob *regexp.Regexp) error {
+	switch {
+	case res.Exit == 0:
+		return nil
+	case res.Exit == 124:
+		return fmt.Errorf("%w: %s did not end in time", remote.ErrNoAnswer, command)
+	case noAnswer.Match(res.Stderr):
+		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, LastErrorLine(res))
+	case noJob != nil && noJob.Match(res.Stderr):
+		return ErrNoJob
+	}
+	return CommandError(command, res.Exit, LastErrorLine(res))
 }
 
 // LastErrorLine is the most useful line of a failed command's output: the last one.

@@ -11,7 +11,7 @@ import (
 
 func TestEveryCommonPatternCompiles(*testing.T) {
 	for _, r := range commonRefusals {
-		r.Words() // panics if it is no pattern
+		r.Pattern() // panics if it is no pattern
 	}
 }
 

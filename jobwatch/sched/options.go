@@ -298,12 +298,10 @@ func (g OptionSet) Number(name string, other int, read func(string) (int, bool))
 	best := -1
 	for _, text := range values {
 		n, ok := read(text)
-		switch {
-		case g.Counts == LastValue && !ok:
-			n = other
-		case g.Counts == LargestValue && !ok:
-			n = TooMuch
-		case g.Counts == LargestValue:
+		if !ok {
+			n = map[WhichValue]int{LastValue: other, LargestValue: TooMuch}[g.Counts]
+		}
+		if g.Counts == LargestValue {
 			n = max(n, best)
 		}
 		best = n

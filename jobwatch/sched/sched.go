@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/remote"
 )
 
@@ -82,13 +83,36 @@ type Scheduler interface {
 	Processes(ctx context.Context, sh *remote.Shell, ref string) ([]int, error)
 	// StepOutput returns the newest output of a job's running steps.
 	StepOutput(ctx context.Context, sh *remote.Shell, id string) ([]byte, error)
-	// Usage is what a job uses. With Kind.AsksUsage it asks for that, and for the number
+	// Usage is what a job uses. With Kind.HasSteps it asks for that, and for the number
 	// of CPUs only if it is not known yet; else it is what the last answer about the job had.
 	Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (Usage, error)
 }
 
-// Basic is what a Scheduler does that only some schedulers can do otherwise.
-type Basic struct{}
+// Basic is what a Scheduler does that only some schedulers do otherwise.
+type Basic struct {
+	TaskSeparator string // between an array's id and a task's number, as in 54_1; "": tasks have no ids of that form
+	RangeMarks    string // an id with one of these characters stands for several tasks
+}
+
+// Matches implements [Scheduler]: the tasks 54_0 and 54_[2-5] match the array 54, and the parts 64+0 and 64+1
+// Slurm's heterogeneous job 64.
+func (b Basic) Matches(job api.Job, ref string) bool {
+	id, cluster := SplitRef(ref)
+	if cluster != "" && job.Cluster != cluster {
+		return false
+	}
+	part := strings.HasPrefix(job.ID, id+b.TaskSeparator) || strings.HasPrefix(job.ID, id+"+")
+	return job.ID == id || b.TaskSeparator != "" && part
+}
+
+// AsRequested implements [Scheduler]: it makes 54_1 the task 1 of 54.
+func (b Basic) AsRequested(job api.Job, id string) api.Job {
+	if task, ok := strings.CutPrefix(job.ID, id+b.TaskSeparator); ok && job.Task == "" && strings.Trim(task, "0123456789") == "" {
+		job.Task = task
+	}
+	job.ID = id
+	return job
+}
 
 // WithName implements [Scheduler].
 func (Basic) WithName(_ context.Context, _ *remote.Shell, jobs []api.Job, _ string) ([]api.Job, error) {
@@ -121,14 +145,24 @@ func (Basic) TestStart(context.Context, *remote.Shell, Trial) (Start, error) {
 // AddClusters implements [Scheduler].
 func (Basic) AddClusters([]string) bool { return false }
 
-// ArrayOf implements [Scheduler].
-func (Basic) ArrayOf(id string) string { return id }
+// ArrayOf implements [Scheduler]: it is 54 for 54_1 and for 54_[2-5].
+func (b Basic) ArrayOf(id string) string {
+	if b.TaskSeparator != "" {
+		id, _, _ = strings.Cut(id, b.TaskSeparator)
+	}
+	return id
+}
 
 // IsTaskRange implements [Scheduler].
-func (Basic) IsTaskRange(string) bool { return false }
+func (b Basic) IsTaskRange(id string) bool { return strings.ContainsAny(id, b.RangeMarks) }
 
 // TaskRef implements [Scheduler].
-func (Basic) TaskRef(job api.Job) string { return job.Ref() }
+func (b Basic) TaskRef(job api.Job) string {
+	if job.Task != "" {
+		job.ID += b.TaskSeparator + job.Task
+	}
+	return job.Ref()
+}
 
 // Processes implements [Scheduler].
 func (Basic) Processes(context.Context, *remote.Shell, string) ([]int, error) { return nil, nil }
@@ -153,8 +187,6 @@ type Kind struct {
 	Installed, Responds string
 	// NodeNames is the sh text that prints the other names of the node "$n".
 	NodeNames string
-	// ListHasFiles: a list has as much about a job's files as detail.
-	ListHasFiles bool
 	// ShortList: a list has little about each job, and every detail costs a connection. So the
 	// watched jobs are queried alone if they are few; see Scheduler.Details.
 	ShortList bool
@@ -169,14 +201,13 @@ type Kind struct {
 	Unreached string
 	// JobVariables are the variables that a job's processes have; see Scheduler.IDsIn.
 	JobVariables []string
-	// HasSteps: programs can be started inside a running job, and StepOutput shows their output.
+	// HasSteps: programs can be started inside a running job. What they print and use is a question of its own.
 	HasSteps bool
-	// JobsAreProcesses: there is no scheduler, and a job is a process on the login node.
+	// JobsAreProcesses: there is no scheduler, and a job is a process on the login node. A list has as much about
+	// its files as detail.
 	JobsAreProcesses bool
 	// AsksStart: when a job would start is a question to the server.
 	AsksStart bool
-	// AsksUsage: what a job uses is a question of its own.
-	AsksUsage bool
 	// Directives say how a job script has options; zero if it cannot.
 	Directives Directives
 	// Discover is the sh text that prints what `tunctl init` asks about, in parts: a line
@@ -276,11 +307,5 @@ func PlainWord(text string) string {
 
 // PlainWords are those of a list that are plain words.
 func PlainWords(list []string) []string {
-	var words []string
-	for _, text := range list {
-		if w := PlainWord(text); w != "" {
-			words = append(words, w)
-		}
-	}
-	return words
+	return slices.DeleteFunc(lists.Map(list, PlainWord), func(word string) bool { return word == "" })
 }

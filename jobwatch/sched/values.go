@@ -67,13 +67,8 @@ func ParseSize(s string) int64 {
 
 // TrueFirst orders true before false.
 func TrueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
+	rank := map[bool]int{true: -1}
+	return rank[a] - rank[b]
 }
 
 // MaxStatus limits an answer: an array may have thousands of tasks of 2 KB each.

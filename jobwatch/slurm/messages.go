@@ -10,7 +10,7 @@ import (
 // refusals are tried in order. Slurm prints the name of a limit and then a sentence for
 // all limits, "… (job submit limit, user's size and/or time limits)", so the names come
 // first here. The patterns for sites' own submit filters are loose and come last.
-var refusals = sched.RefusalHints([][2]string{
+var refusals = sched.Messages([][3]string{
 	{`Unable to contact slurm controller|configuration source`, "the scheduler is down or cannot be reached: try again later"},
 	{`System submissions disabled|submissions? (?:is|are) (?:currently )?(?:disabled|closed)`, "the site accepts no jobs now, often before a maintenance: try again later"},
 	{`Rate limit exceeded|retry momentarily`, "the Slurm controller limits requests per second: try again in a few seconds"},
@@ -171,6 +171,8 @@ var reasonParts = []struct {
 	}},
 	{"Reserved for maintenance", "", sched.Reason{Words: "a maintenance is coming: a shorter --time may fit before it"}},
 }
+
+var noJob = regexp.MustCompile(`Invalid job id`)
 
 // noAnswer matches the messages that say that the controller does not answer.
 var noAnswer = regexp.MustCompile(`(?i)Unable to contact slurm controller|Socket timed out|Zero Bytes were transmitted|` +

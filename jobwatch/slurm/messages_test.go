@@ -30,10 +30,10 @@ func TestASitesOwnTextIsPassedOnWithAHint(t *testing.T) {
 }
 
 func TestEveryPatternOfSlurmCompiles(*testing.T) {
-	for _, pattern := range []func() *regexp.Regexp{anyKey, tailKey, lineKey, freeKey, firstFree} {
+	for _, pattern := range []func() *regexp.Regexp{tailKey, freeKey, firstFree} {
 		pattern() // panics if it is no pattern
 	}
-	jobtest.CompilePatterns(refusals, nil)
+	jobtest.CompilePatterns(refusals)
 }
 
 func TestEveryKnownRefusalOfSlurmGetsItsCauseAndRemedy(t *testing.T) {

@@ -141,7 +141,7 @@ func batchNode(host, list string) string {
 }
 
 // firstNode is the first node of a list such as cn[01-02],gpu7.
-func firstNode(list string) string { return sched.ExpandNodes(known(list), 1)[0] }
+func firstNode(list string) string { return strings.Join(sched.ExpandNodes(known(list), 1), "") }
 
 // known is a trimmed value, empty for each of Slurm's words for nothing.
 func known(s string) string {

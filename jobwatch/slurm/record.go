@@ -16,20 +16,8 @@ import (
 // record is what scontrol show job prints about one job, by key.
 type record map[string]string
 
-// scontrolKeys are the keys of scontrol show job from Slurm 15.08 to 26.05, except freeKeys. A
-// value ends where one of them begins. They include keys of scontrol show job -d, since
-// sites have wrappers.
-const scontrolKeys = `JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset SLUID HetJobIdSet PackJobId ` +
-	`PackJobOffset PackJobIdSet UserId GroupId MCS_label Priority Nice Account QOS WCKey JobState Reason FailedNode Dependency ` +
-	`Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit TimeMin SubmitTime EligibleTime AccrueTime ` +
-	`ResizeTime StartTime EndTime Deadline CronJob CrontabSpec PreemptEligibleTime PreemptTime SuspendTime SecsPreSuspend ` +
-	`LastSchedEval Scheduler Partition AllocNode:Sid ReqNodeList ExcNodeList NodeList SchedNodeList BatchFeatures BatchHost ` +
-	`StepMgrEnabled FedOrigin FedViableSiblings FedActiveSiblings NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T ReqS:C:T TRES ` +
-	`ReqTRES AllocTRES Socks/Node NtasksPerN:B:S:C CoreSpec ThreadSpec JOB_GRES Nodes CPU_IDs Mem GRES MinCPUsNode ` +
-	`MinMemoryNode MinMemoryCPU MinMemory MinTmpDiskNode MemUpdate Features DelayBoot ClusterFeatures Prefer Gres Reservation ` +
-	`OverSubscribe Shared Exclusive Contiguous Licenses LicensesAlloc Network ` + tailKeys
-
-// tailKeys are printed after the first of freeKeys.
+// tailKeys are the keys of scontrol show job, from Slurm 15.08 to 26.05, that it prints after the first of freeKeys: in one
+// line, only these end a free text.
 const tailKeys = `SegmentSize SpreadSegments ConsolidateSegments Switches BurstBufferState Power SICP CPU_min_freq CPU_max_freq ` +
 	`Governor GresAllowTaskSharing GresEnforceBind GresOneTaskPerSharing KillOInInvalidDependent KillOnInvalidDependent SpreadJob ` +
 	`ExpeditedRequeue OOMKillStep CpusPerTres MemPerTres TresBind TresFreq TresPerJob TresPerNode TresPerSocket TresPerTask ` +
@@ -43,12 +31,11 @@ const freeKeys = `Command SubmitLine WorkDir AdminComment SystemComment Comment 
 const multilineKeys = `JobName SubmitLine AdminComment SystemComment Comment Extra BurstBuffer`
 
 var (
-	anyKey    = keyPattern(`(?:^|\s)`, scontrolKeys+" "+freeKeys)
+	anyKey    = regexp.MustCompile(`(?:^|\s)([A-Z][A-Za-z_:/-]*)=`)
+	lineKey   = regexp.MustCompile(`^\s*[A-Z][A-Za-z_:/-]*=`)
 	tailKey   = keyPattern(`(?:^|\s)`, tailKeys+" "+freeKeys)
-	lineKey   = keyPattern(`^\s*`, scontrolKeys)
 	freeKey   = keyPattern(`^\s*`, freeKeys)
 	firstFree = keyPattern(`\s`, freeKeys)
-	newKey    = regexp.MustCompile(`^\s*[A-Z][A-Za-z_:/-]*=`)
 
 	recordStart = regexp.MustCompile(`(?m)^[ \t]*JobId=`)
 	ownLine     = regexp.MustCompile(`(?m)^\s*UserId=`)
@@ -102,10 +89,10 @@ func (r record) readLines(text string) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			r[key] = value // the last one: an earlier one is part of a comment
 			last = key
-		case lineKey().MatchString(line):
-			last = r.add(line, anyKey())
-		case newKey.MatchString(line) || strings.TrimSpace(line) == "":
-			last = "" // a key of a newer Slurm, or the end of the record
+		case lineKey.MatchString(line):
+			last = r.add(line, anyKey)
+		case strings.TrimSpace(line) == "":
+			last = "" // the end of the record
 		case slices.Contains(strings.Fields(multilineKeys), last):
 			r[last] += "\n" + strings.TrimSpace(line)
 		}
@@ -118,7 +105,7 @@ func (r record) readHead(line string) {
 		r["JobName"] = line[at[1]:]
 		line = line[:at[0]]
 	}
-	r.add(line, anyKey())
+	r.add(line, anyKey)
 }
 
 // readLine reads the form with one line per job, also if that line was folded.
@@ -134,7 +121,7 @@ func (r record) readLine(text string) {
 	if at := firstFree().FindStringIndex(rest); at != nil {
 		rest, tail = rest[:at[0]], rest[at[0]:]
 	}
-	r.add(rest, anyKey())
+	r.add(rest, anyKey)
 	r.add(tail, tailKey())
 }
 
@@ -144,7 +131,7 @@ func joinFolds(text string) string {
 	var b strings.Builder
 	tail := false
 	for line := range strings.Lines(text) {
-		if tail && !newKey.MatchString(line) {
+		if tail && !lineKey.MatchString(line) {
 			continue
 		}
 		b.WriteString(strings.TrimRight(line, " \r\n"))

@@ -35,7 +35,7 @@ var Kind = sched.Kind{
 	NodeNames: `scontrol -o show node "$n" 2>/dev/null | tr ' ' '\n' | sed -n 's/^NodeAddr=//p; s/^NodeHostName=//p'`,
 	Submit:    `tunctl_limit sbatch --parsable "$@" "$tunctl_script"`,
 	Unreached: `Unable to contact slurm controller \(connect failure\)`,
-	HasSteps:  true, AsksStart: true, AsksUsage: true,
+	HasSteps:  true, AsksStart: true,
 	JobVariables: []string{"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"},
 	Discover:     discoverScript,
 	Waiting:      waitingPart,
@@ -67,7 +67,9 @@ func sbatchVariables(option string) []string {
 	return []string{"SBATCH_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))}
 }
 
-func newScheduler() scheduler { return scheduler{clusters: &sync.Map{}} }
+func newScheduler() scheduler {
+	return scheduler{sched.Basic{TaskSeparator: "_", RangeMarks: "["}, &sync.Map{}}
+}
 
 func (scheduler) Kind() *sched.Kind { return &Kind }
 
@@ -272,34 +274,6 @@ func (scheduler) Extend(ctx context.Context, sh *remote.Shell, ref string, limit
 	return err
 }
 
-// Matches: the tasks 54_0, 54_1 and 54_[2-5] match the array 54, and the parts 64+0 and 64+1
-// the heterogeneous job 64.
-func (scheduler) Matches(job api.Job, ref string) bool {
-	id, cluster := sched.SplitRef(ref)
-	if cluster != "" && job.Cluster != cluster {
-		return false
-	}
-	return job.ID == id || strings.HasPrefix(job.ID, id+"_") || strings.HasPrefix(job.ID, id+"+")
-}
-
-// AsRequested makes 54_1 the task 1 of 54.
-func (scheduler) AsRequested(job api.Job, id string) api.Job { return sched.AsTask(job, id, "_") }
-
-// ArrayOf is 54 for the task 54_1 and for 54_[2-5].
-func (scheduler) ArrayOf(id string) string {
-	id, _, _ = strings.Cut(id, "_")
-	return id
-}
-
-func (scheduler) IsTaskRange(id string) bool { return strings.Contains(id, "_[") }
-
-func (scheduler) TaskRef(job api.Job) string {
-	if job.Task != "" {
-		job.ID += "_" + job.Task
-	}
-	return job.Ref()
-}
-
 // query runs a script in which program is the command that may fail.
 func query(ctx context.Context, sh *remote.Shell, program, script string) (remote.Result, error) {
 	res, err := sh.Login(ctx, prelude+script)
@@ -314,18 +288,10 @@ var errOldSlurm = api.Errorf(api.CodeFailed, "the Slurm of the host is older tha
 
 // problem is the error for a command's status and messages, nil for success.
 func problem(command string, res remote.Result) error {
-	words := sched.LastErrorLine(res)
-	switch {
-	case res.Exit == 0:
-		return nil
-	case res.Exit == 124 || noAnswer.Match(res.Stderr):
-		return fmt.Errorf("%w: %s", remote.ErrNoAnswer, words)
-	case strings.Contains(string(res.Stderr), "Invalid job id"):
-		return sched.ErrNoJob
-	case strings.Contains(string(res.Stderr), "unrecognized option '--me'"):
+	if strings.Contains(string(res.Stderr), "unrecognized option '--me'") {
 		return errOldSlurm
 	}
-	return sched.CommandError(command, res.Exit, words)
+	return sched.Failure(command, res, noAnswer, noJob)
 }
 
 // Slurm may have several clusters: sbatch -M gpu, or SLURM_CLUSTERS in the user's
@@ -472,28 +438,22 @@ case $id in *_*) id=$(limit squeue ` + onCluster(cluster) + `-h -j "$id" -O JobI
 `
 }
 
-// StepOutput attaches to the job's newest steps for a moment: their daemon keeps the last
-// lines. The program would see an end of sattach's input, so that is kept open until sattach
+// StepOutput attaches to the job's two newest steps for 3 seconds: their daemon keeps the last
+// lines, which arrive at once. The program would see an end of sattach's input, so that is kept open until sattach
 // was killed.
 func (scheduler) StepOutput(ctx context.Context, sh *remote.Shell, ref string) ([]byte, error) {
 	id, cluster := sched.SplitRef(ref)
 	res, err := query(ctx, sh, "squeue", `command -v sattach >/dev/null 2>&1 && command -v timeout >/dev/null 2>&1 || exit 127
 `+requireOwnCluster(cluster)+`steps=$(limit squeue `+onCluster(cluster)+`-h -s -j `+posixsh.Quote(id)+` -o %i) || exit
-for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n `+strconv.Itoa(maxSteps)+`); do
-	timeout -s KILL `+strconv.Itoa(stepSeconds+1)+` sh -c 'sleep 60 | timeout -s KILL `+strconv.Itoa(stepSeconds)+` sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
+for step in $(printf '%s\n' "$steps" | grep -E '^[0-9_+]+\.[0-9]+$' | tail -n 2); do
+	timeout -s KILL 4 sh -c 'sleep 60 | timeout -s KILL 3 sattach "$1" 2>/dev/null' sh "$step" 2>/dev/null
 	echo
-done 2>/dev/null | head -c `+strconv.Itoa(stepBytes))
+done 2>/dev/null | head -c 262144`)
 	if res.Exit == 127 {
 		return nil, sched.ErrNoSteps
 	}
 	return res.Stdout, err
 }
-
-const (
-	maxSteps    = 2       // how many of a job's steps are read, the newest ones
-	stepSeconds = 3       // for how long: earlier output arrives at once
-	stepBytes   = 1 << 18 // how much of their output is read
-)
 
 // Usage adds up the job's steps. Slurm counts only where it gathers accounting.
 func (scheduler) Usage(ctx context.Context, sh *remote.Shell, ref string, cpus int) (sched.Usage, error) {

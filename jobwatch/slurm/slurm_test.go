@@ -71,7 +71,7 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 			t.Fatalf("job %d:\n got %+v\nwant %+v", i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 		}
 	}
-	if job, ok := sched.Pick(scheduler{}, got, "105"); !ok || job.ID != "105_1" {
+	if job, ok := sched.Pick(newScheduler(), got, "105"); !ok || job.ID != "105_1" {
 		t.Errorf("of the array, %q serves", job.ID)
 	}
 }

@@ -64,20 +64,20 @@ type Slot struct {
 	opened bool
 }
 
-// Acquire waits for a slot. It returns nil when ctx or the connection ends.
-func (s *Limit) Acquire(ctx context.Context, done <-chan struct{}) *Slot {
+// Acquire waits for a slot. It fails when ctx or the connection ends.
+func (s *Limit) Acquire(ctx context.Context, done <-chan struct{}) (*Slot, error) {
 	return s.acquireBelow(ctx, done, true, func() int { return s.limit })
 }
 
 // AcquireShared is acquire for the user's shell or copy. It leaves reserved
 // free, but one shared session is always possible.
-func (s *Limit) AcquireShared(ctx context.Context, done <-chan struct{}) *Slot {
+func (s *Limit) AcquireShared(ctx context.Context, done <-chan struct{}) (*Slot, error) {
 	return s.acquireBelow(ctx, done, true, func() int { return max(1, s.limit-reserved) })
 }
 
 // acquireBelow waits until fewer than boundLocked slots are in use; if that is zero, there is
 // none to wait for. If more may be tried, it tries one more than the limit after some time.
-func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, more bool, boundLocked func() int) *Slot {
+func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, more bool, boundLocked func() int) (*Slot, error) {
 	for {
 		s.mu.Lock()
 		now, used := time.Now(), s.open+s.pending
@@ -94,10 +94,10 @@ func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, more boo
 		freed, wake := s.freed, s.nextCheckLocked(now)
 		s.mu.Unlock()
 		if free {
-			return &Slot{limit: s}
+			return &Slot{limit: s}, nil
 		}
 		if bound == 0 {
-			return nil
+			return nil, failure.OfCommand(ErrFew)
 		}
 		var waited <-chan time.Time
 		if wake > 0 {
@@ -107,9 +107,9 @@ func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, more boo
 		case <-freed:
 		case <-waited:
 		case <-ctx.Done():
-			return nil
+			return nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
 		case <-done:
-			return nil
+			return nil, api.ErrDown
 		}
 	}
 }
@@ -118,23 +118,12 @@ func (s *Limit) acquireBelow(ctx context.Context, done <-chan struct{}, more boo
 // reserved free, or at least one. It counts only on proven sessions: a relay that
 // took the only session would leave none for commands.
 func (s *Limit) AcquireForStream(ctx context.Context, done <-chan struct{}) (*Slot, error) {
-	few := false
-	slot := s.acquireBelow(ctx, done, false, func() int {
-		if few = s.proven < 2; few {
+	return s.acquireBelow(ctx, done, false, func() int {
+		if s.proven < 2 {
 			return 0
 		}
 		return s.proven - min(reserved, s.proven-1)
 	})
-	if slot != nil {
-		return slot, nil
-	}
-	if few {
-		return nil, failure.OfCommand(ErrFew)
-	}
-	if ctx.Err() != nil {
-		return nil, api.Errorf(api.CodeTimeout, "no SSH session of the connection became free in time").Because(ctx.Err())
-	}
-	return nil, api.ErrDown
 }
 
 // InUse is how many sessions are in use, and how many may be.

@@ -28,8 +28,8 @@ func (s *server) start() *Slot {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
 	defer cancel()
-	slot := s.limit.Acquire(ctx, nil)
-	if slot == nil {
+	slot, err := s.limit.Acquire(ctx, nil)
+	if err != nil {
 		s.t.Fatalf("no slot with %d of %d open", len(s.open), s.allow)
 	}
 	return slot
@@ -71,7 +71,7 @@ func (s *server) free() int {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
 	var taken []*Slot
-	for slot := s.limit.Acquire(ctx, nil); slot != nil; slot = s.limit.Acquire(ctx, nil) {
+	for slot, err := s.limit.Acquire(ctx, nil); err == nil; slot, err = s.limit.Acquire(ctx, nil) {
 		taken = append(taken, slot)
 	}
 	for _, slot := range taken {
@@ -124,15 +124,15 @@ func TestTheSessionLimitIsLearntUpwardsAgain(t *testing.T) {
 		s.allow = 8
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
-		if s.limit.Acquire(ctx, nil) != nil {
+		if _, err := s.limit.Acquire(ctx, nil); err == nil {
 			t.Error("one more within a minute of a refusal")
 		}
 		for want := 2; want <= 8; want++ {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			slot := s.limit.Acquire(ctx, nil) // whoever waits tries it
+			slot, err := s.limit.Acquire(ctx, nil) // whoever waits tries it
 			cancel()
-			if waited := time.Since(began); slot == nil || waited > time.Minute {
+			if waited := time.Since(began); err != nil || waited > time.Minute {
 				t.Fatalf("session %d after %v", want, waited)
 			}
 			s.answer(slot)
@@ -150,8 +150,8 @@ func TestAServerThatAllowsOneSessionIsSeldomAskedForTwo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		for { // somebody waits all day
-			slot := s.limit.Acquire(ctx, nil)
-			if slot == nil {
+			slot, err := s.limit.Acquire(ctx, nil)
+			if err != nil {
 				break
 			}
 			s.answer(slot)
@@ -169,9 +169,9 @@ func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(8, time.Minute)
 		take := func() *Slot {
-			slot := s.Acquire(t.Context(), nil)
-			if slot == nil {
-				t.Fatal("no slot")
+			slot, err := s.Acquire(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
 			}
 			return slot
 		}
@@ -192,15 +192,21 @@ func TestASessionThatJustEndedMayStillCountAtTheServer(t *testing.T) {
 func TestARefusedSessionWakesWhoeverWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, time.Minute)
-		first := s.Acquire(t.Context(), nil)
-		got := make(chan *Slot)
-		go func() { got <- s.Acquire(t.Context(), nil) }()
+		first, err := s.Acquire(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error)
+		go func() {
+			_, err := s.Acquire(t.Context(), nil)
+			got <- err
+		}()
 		synctest.Wait()
 		if first.Refused() {
 			t.Error("with no other session in use it is worth waiting for one")
 		}
-		if <-got == nil { // a deadlock, which synctest tells, where nobody wakes it
-			t.Error("no slot")
+		if err := <-got; err != nil { // a deadlock, which synctest tells, where nobody wakes it
+			t.Error(err)
 		}
 	})
 }
@@ -231,16 +237,16 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 	for _, tc := range []struct{ limit, shared int }{{8, 6}, {3, 1}, {2, 1}, {1, 1}} {
 		s := New(tc.limit, time.Minute)
 		for range tc.shared {
-			if s.AcquireShared(t.Context(), done) == nil {
-				t.Fatalf("limit %d: no shared session", tc.limit)
+			if _, err := s.AcquireShared(t.Context(), done); err != nil {
+				t.Fatalf("limit %d: no shared session: %v", tc.limit, err)
 			}
 		}
-		if s.AcquireShared(over, done) != nil {
+		if _, err := s.AcquireShared(over, done); err == nil {
 			t.Errorf("limit %d: more than %d shared", tc.limit, tc.shared)
 		}
 		for range tc.limit - tc.shared {
-			if s.Acquire(t.Context(), done) == nil {
-				t.Errorf("limit %d: none left for us", tc.limit)
+			if _, err := s.Acquire(t.Context(), done); err != nil {
+				t.Errorf("limit %d: none left for us: %v", tc.limit, err)
 			}
 		}
 	}
@@ -249,14 +255,17 @@ func TestGuestsLeaveTwoSessionsToUs(t *testing.T) {
 func TestAGuestGetsTheSessionThatAnotherGivesBack(t *testing.T) {
 	s := New(3, time.Minute)
 	done := make(chan struct{})
-	first := s.AcquireShared(t.Context(), done)
-	if first == nil {
-		t.Fatal("none free")
+	first, err := s.AcquireShared(t.Context(), done)
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := make(chan *Slot, 1)
-	go func() { got <- s.AcquireShared(t.Context(), done) }()
+	got := make(chan error, 1)
+	go func() {
+		_, err := s.AcquireShared(t.Context(), done)
+		got <- err
+	}()
 	first.Release()
-	if <-got == nil {
-		t.Error("it waited in vain")
+	if err := <-got; err != nil {
+		t.Errorf("it waited in vain: %v", err)
 	}
 }

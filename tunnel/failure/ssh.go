@@ -72,11 +72,8 @@ var sshOutput = []struct {
 		SSHReason{Class: ClosedPort, Code: api.CodeUnreachable},
 	},
 	{
-		regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: Connecting to `),
-		SSHReason{Class: Passing, Code: api.CodeUnreachable},
-	},
-	{ // a hop hung up before a login, as sshd does at MaxStartups
-		regexp.MustCompile(`(?m)^kex_exchange_identification: .*\nConnection (closed|reset) by [^U]`),
+		// The last: a hop hung up before a login, as sshd does at MaxStartups.
+		regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: Connecting to |^kex_exchange_identification: .*\nConnection (closed|reset) by [^U]`),
 		SSHReason{Class: Passing, Code: api.CodeUnreachable},
 	},
 	{ // a hop hung up, maybe during a login; the host itself would be UNKNOWN

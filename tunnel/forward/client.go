@@ -109,10 +109,10 @@ func (c *clientConn) checkRequests() {
 	if requests.hosts == nil && requests.edit == nil {
 		return
 	}
-	c.conn = newCheckedConn(c.conn, requests, func(err error) {
+	c.conn = &checkedConn{Conn: c.conn, requests: requests, refused: func(err error) {
 		c.counters.refused.Add(1)
 		c.log.Warn("refused a request", "err", err)
-	})
+	}}
 }
 
 // connect connects to the target, and waits while there is none.
@@ -147,9 +147,7 @@ func (c *clientConn) connect(ctx context.Context) (*relayConn, error) {
 func (c *clientConn) waitForTarget(hold, page context.Context, state *targetState) error {
 	var retry <-chan time.Time
 	if state.target != nil {
-		t := time.NewTimer(downRetry)
-		defer t.Stop()
-		retry = t.C
+		retry = time.After(downRetry)
 	}
 	ended := c.preread.done
 	for {

@@ -102,10 +102,6 @@ type checkedConn struct {
 	relays, answers bool
 }
 
-func newCheckedConn(c net.Conn, requests requestStream, refused func(error)) *checkedConn {
-	return &checkedConn{Conn: c, requests: requests, refused: refused}
-}
-
 // Read reads what passes the check.
 func (c *checkedConn) Read(p []byte) (int, error) {
 	for len(c.ready) == 0 {

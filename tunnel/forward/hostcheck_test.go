@@ -167,7 +167,7 @@ func TestTheEndOfAPrereadDoesNotCutARefusalShort(t *testing.T) {
 	client, server := net.Pipe()
 	defer closing(client)
 	_ = client.SetDeadline(time.Now().Add(longest))
-	c := newCheckedConn(halfPipe{server}, requestStream{hosts: &allowedHosts{}}, func(error) {})
+	c := &checkedConn{Conn: halfPipe{server}, requests: requestStream{hosts: &allowedHosts{}}, refused: func(error) {}}
 	p := startPreread(c)
 	go say(client, get("evil.example"))
 	resp, err := http.ReadResponse(bufio.NewReader(client), nil)

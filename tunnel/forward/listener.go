@@ -124,7 +124,7 @@ func listenPort(bind string, port int) (*localListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	local := &localListener{listeners: []net.Listener{v4}, addr: addrPort(v4)}
+	local := &localListener{listeners: []net.Listener{v4}, addr: netip.MustParseAddrPort(v4.Addr().String())}
 	// By the name localhost a browser may reach another program's port on ::1,
 	// so the URL has the address unless that is ours, too.
 	local.urlHost = local.addr.String()
@@ -144,17 +144,12 @@ func listenBound(bind string, port int) (*localListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	local := &localListener{listeners: []net.Listener{l}, addr: addrPort(l)}
+	local := &localListener{listeners: []net.Listener{l}, addr: netip.MustParseAddrPort(l.Addr().String())}
 	local.urlHost = local.addr.String()
 	if local.addr.Addr().IsUnspecified() {
 		local.urlHost = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), local.addr.Port()).String()
 	}
 	return local, nil
-}
-
-func addrPort(l net.Listener) netip.AddrPort {
-	addr, _ := netip.ParseAddrPort(l.Addr().String()) // which is of TCP
-	return addr
 }
 
 // listenUnix listens on a unix socket that only its owner may use, or everybody if it is
@@ -164,8 +159,7 @@ func listenUnix(path string, shared bool) (*localListener, error) {
 	if err := removeStaleSocket(path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "unix", path)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}

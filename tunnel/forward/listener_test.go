@@ -22,7 +22,7 @@ func hold(t *testing.T, host string, port int) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return int(addrPort(l).Port())
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 func open(t *testing.T, o ListenOptions) *Forward {
@@ -99,7 +99,7 @@ func TestAWantedPortIsTakenBackWhenItIsFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := int(addrPort(l).Port())
+	want := l.Addr().(*net.TCPAddr).Port
 	f := open(t, ListenOptions{Port: want})
 	_ = f.Close()
 	_ = l.Close()

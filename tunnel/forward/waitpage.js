@@ -16,18 +16,6 @@
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
   }
-  // As tunctl writes a duration elsewhere.
-  const duration = (seconds) => {
-    if (seconds < 59.5) return `${Math.round(seconds)} s`;
-    const minutes = Math.round(seconds / 60), hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
-    const rest = hours ? `${hours % 24} h ${String(minutes % 60).padStart(2, "0")} min` : `${minutes} min`;
-    return days ? `${days} d ${rest}` : rest;
-  };
-  setInterval(() => {
-    for (const time of document.querySelectorAll(".lasts")) {
-      time.textContent = duration(Math.max(0, Date.now() - Date.parse(time.dateTime)) / 1000);
-    }
-  }, 1000);
   let failed = 0;
   for (;;) {
     await new Promise((done) => setTimeout(done, 1000));
@@ -40,11 +28,10 @@
       failed = 0;
       delete root.dataset.gone;
       if (state === null) break;
-      if (state === root.dataset.state) continue;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      document.title = page.title;
-      document.querySelector("main").replaceWith(page.querySelector("main"));
-      root.dataset.state = page.documentElement.dataset.state;
+      const [parts, places] = [page, document].map((d) => d.querySelectorAll(state === root.dataset.state ? ".lasts" : "title, main"));
+      places.forEach((place, i) => place.replaceWith(parts[i]));
+      root.dataset.state = state;
     } catch {
       if (++failed >= patience) root.dataset.gone = "";
     }

@@ -60,10 +60,7 @@ func (p *warmPool) addDemand() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.recent = append(p.recent, now)
-	if len(p.recent) > warmMax {
-		p.recent = slices.Delete(p.recent, 0, len(p.recent)-warmMax)
-	}
+	p.recent = append(p.recent[max(0, len(p.recent)+1-warmMax):], now)
 	if p.running {
 		latest.Signal(p.wake)
 		return

@@ -328,7 +328,7 @@ func (k *Checker) accept(key ssh.PublicKey) error {
 	if k.s.HashKnownHosts {
 		name = xknownhosts.HashHostname(name)
 	}
-	if err := appendLine(k.s.UserKnownHosts[0], knownLine(name, key)); err != nil {
+	if err := appendLine(k.s.UserKnownHosts[0], xknownhosts.Line([]string{name}, key)+"\n"); err != nil {
 		k.o.Asker.Warn(fmt.Sprintf("the host key could not be saved: %v", err))
 	}
 	return nil
@@ -339,7 +339,7 @@ func (k *Checker) accept(key ssh.PublicKey) error {
 func (k *Checker) changed(ctx context.Context, key ssh.PublicKey, old []xknownhosts.KnownKey) error {
 	name, file := k.display(), k.db.origin(old[0].Filename)
 	message := fmt.Sprintf("the host key of %s has changed: the server offers %s, known_hosts has %s", name, sshconfig.DescribeKey(key), k.list(old))
-	add := fmt.Sprintf("add this line to %q: %s", file, strings.TrimSpace(knownLine(name, key)))
+	add := fmt.Sprintf("add this line to %q: %s", file, xknownhosts.Line([]string{name}, key))
 	published := k.s.PublishedHostKeys
 	switch {
 	case !k.isShared(ctx, old):
@@ -370,11 +370,6 @@ func (k *Checker) isShared(ctx context.Context, old []xknownhosts.KnownKey) bool
 	addresses, _ := k.o.Lookup(ctx, k.s.Hostname)
 	ipv6 := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return !strings.Contains(a, ":") })
 	return len(ipv6) > 1 || len(addresses)-len(ipv6) > 1
-}
-
-// knownLine is the line of known_hosts for a key.
-func knownLine(name string, key ssh.PublicKey) string {
-	return name + " " + string(ssh.MarshalAuthorizedKey(key))
 }
 
 // list describes known keys and where they are.

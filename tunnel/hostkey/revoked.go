@@ -34,16 +34,14 @@ func isRevoked(ctx context.Context, path string, key ssh.PublicKey) (revoked boo
 	if bytes.HasPrefix(content, []byte(krlMagic)) {
 		return isInKRL(ctx, path, key)
 	}
-	number := 0
-	for line := range strings.Lines(string(content)) {
-		number++
+	for i, line := range strings.Split(string(content), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
 		blob, err := revokedBlob(fields)
 		if err != nil {
-			return false, fmt.Errorf("line %d: %w", number, err)
+			return false, fmt.Errorf("line %d: %w", i+1, err)
 		}
 		for _, part := range parts(key) {
 			revoked = revoked || blob == string(part.Marshal())

@@ -164,7 +164,7 @@ func (j *jobAccess) found(r *route, noStep error) {
 }
 
 func (j *jobAccess) options() step.Options {
-	return step.Options{Job: cmp.Or(j.o.Job, j.o.QsubJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume, Journals: j.o.Journals}
+	return step.Options{Job: cmp.Or(j.o.Job, j.o.QsubJob), Port: int(j.port.Load()), Resumable: !j.o.NoResume, Journals: j.o.Journals, Changed: j.o.Held}
 }
 
 // startOnHop starts a relay in a login on the node, or the way to one.

@@ -29,7 +29,6 @@ type sharedRelay struct {
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
-	closed   bool
 	running  *runningRelay
 	starting *relayStart
 	lived    time.Duration // of one that ended by itself and was not replaced yet
@@ -142,7 +141,7 @@ func (r *sharedRelay) acquire(ctx context.Context) (*runningRelay, error) {
 func (r *sharedRelay) holds() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.running != nil && r.running.resumes && r.running.refCount > 0 && !r.closed
+	return r.running != nil && r.running.resumes && r.running.refCount > 0 && r.ctx.Err() == nil
 }
 
 // current is the running relay, with the caller as a user, or the start to wait for.
@@ -181,7 +180,7 @@ func (r *runningRelay) check() error {
 // startLocked starts a relay, or resumes the running one, unless that is under way.
 func (r *sharedRelay) startLocked() (*relayStart, error) {
 	switch {
-	case r.closed:
+	case r.ctx.Err() != nil:
 		return nil, errNodeClosed
 	case r.starting != nil:
 	case time.Now().Before(r.pause.until):
@@ -212,7 +211,7 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 	r.starting, s.err = nil, err
 	var lived time.Duration
 	switch {
-	case err == nil && r.closed:
+	case err == nil && r.ctx.Err() != nil:
 		s.err = errNodeClosed
 	case err == nil:
 		run.idle = time.AfterFunc(r.limits.StepIdle, func() { r.endUnused(run) })
@@ -232,16 +231,10 @@ func (r *sharedRelay) begin(s *relayStart, lost *runningRelay) {
 	}
 }
 
-func (r *sharedRelay) stepOptions() step.Options {
-	o := r.options()
-	o.Changed = r.told
-	return o
-}
-
 // startNew starts a relay.
 func (r *sharedRelay) startNew() (*runningRelay, error) {
 	var c *step.Conn
-	o := r.stepOptions()
+	o := r.options()
 	stream, err := r.start(r.ctx, false, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
 		c, err = step.Start(ctx, process, o)
 		return err
@@ -264,7 +257,7 @@ func (r *sharedRelay) takeOver() (*runningRelay, error) {
 	}
 	var c *step.Conn
 	stream, err := r.byAnyWay(r.ctx, func(ctx context.Context, process io.ReadWriteCloser) (err error) {
-		c, err = step.TakeOver(ctx, process, left.Ticket, r.stepOptions())
+		c, err = step.TakeOver(ctx, process, left.Ticket, r.options())
 		return err
 	})
 	if errors.Is(err, step.ErrGone) {
@@ -359,12 +352,11 @@ func (r *sharedRelay) end() {
 // what runs there. Whoever was held gets to know if the job had ended before.
 func (r *sharedRelay) close() {
 	r.mu.Lock()
-	r.closed = true
 	if r.running != nil && !r.held.IsOver() && jobEnded(r.pause.err) {
 		r.running.Fail(r.pause.err)
 	}
-	r.mu.Unlock()
 	r.cancel()
+	r.mu.Unlock()
 	r.wg.Wait()
 }
 

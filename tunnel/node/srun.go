@@ -188,7 +188,7 @@ func relayFailure(s *tunnel.Stream, err error, slow bool, route, job string) err
 	if lost := s.Lost(); lost != nil {
 		return lost
 	}
-	said := s.Stderr()
+	said := s.Stderr.String()
 	switch {
 	case noPython.MatchString(said):
 		err = errNoPython
@@ -199,7 +199,7 @@ func relayFailure(s *tunnel.Stream, err error, slow bool, route, job string) err
 	case slow:
 		err = errStepSlow
 	default:
-		if text := s.StderrText().String(); text != "" {
+		if text := s.Stderr.Text().String(); text != "" {
 			err = errors.New(text)
 		}
 	}

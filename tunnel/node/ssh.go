@@ -80,7 +80,7 @@ func (r *sshOnHost) dialName(ctx context.Context, name, address string) (net.Con
 	}
 	var silent atomic.Bool // closed because the node did not respond in time
 	late := time.AfterFunc(r.timeout, func() {
-		if !strings.Contains(s.Stderr(), sshGreeted) {
+		if !strings.Contains(s.Stderr.String(), sshGreeted) {
 			silent.Store(true)
 			_ = s.Close()
 		}
@@ -107,12 +107,12 @@ func (r *sshOnHost) awaitOpen(s *tunnel.Stream, mark string, silent *atomic.Bool
 	switch {
 	case errors.Is(err, api.ErrLongLine):
 		return r.failure(failure.Passing.Wrap(errors.New("the host prints without end")))
-	case err == nil && s.AwaitStderr(sshConfirmed):
+	case err == nil && s.Stderr.Await(sshConfirmed):
 		return nil
 	}
 	<-s.Exited()
 	status, noStatus := s.Status()
-	said := s.StderrText().String()
+	said := s.Stderr.Text().String()
 	switch {
 	case noStatus == nil && strings.Contains(said, sshRefused):
 		return fmt.Errorf("%w: %s", api.ErrRefused, said)
@@ -121,7 +121,7 @@ func (r *sshOnHost) awaitOpen(s *tunnel.Stream, mark string, silent *atomic.Bool
 	case said == "":
 		said = fmt.Sprintf("exit status %d", status)
 	}
-	return r.failure(failure.ReadSSH(s.Stderr()).Class.Wrap(errors.New(said)))
+	return r.failure(failure.ReadSSH(s.Stderr.String()).Class.Wrap(errors.New(said)))
 }
 
 // What ssh prints when the node's sshd responds, when its channel is open, and when nothing

@@ -68,9 +68,8 @@ type pacer struct {
 // NewMeter returns the meter of a connection.
 func NewMeter(c Connection) *Meter {
 	m := &Meter{conn: c}
-	m.in.meter, m.out.meter = m, m
-	m.in.reset()
-	m.out.reset()
+	m.in = pacer{meter: m, control: rateControl{other: &m.out.control}}
+	m.out = pacer{meter: m, control: rateControl{other: &m.in.control, out: true}}
 	return m
 }
 
@@ -84,11 +83,7 @@ func (m *Meter) Streams() (in, out Stream) {
 
 // reset forgets all but the shortest round trip.
 func (p *pacer) reset() {
-	other := &p.meter.in
-	if p == other {
-		other = &p.meter.out
-	}
-	p.control = rateControl{base: p.control.base, out: p == &p.meter.out, other: &other.control}
+	p.control = rateControl{base: p.control.base, out: p.control.out, other: p.control.other}
 	p.knownAt, p.waited = time.Time{}, false
 }
 
@@ -104,10 +99,8 @@ func (p *pacer) wait(n int) int {
 		return n
 	}
 	if late > 0 {
-		t := time.NewTimer(late)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(late):
 		case <-p.meter.conn.Done:
 		}
 	}

@@ -195,7 +195,6 @@ func (c *rateControl) enter(p phase, at time.Time) {
 		c.rate, c.reference = 0, 0
 	case pacing:
 		c.filled, c.looked, c.last, c.growth = at, at, at, 0
-	case draining, looking:
 	}
 }
 
@@ -367,14 +366,12 @@ func (c *rateControl) setBase(rtt time.Duration) {
 
 func (c *rateControl) add(m measurement) {
 	if n := len(c.trips); m.answered || n == 0 || m.rtt > c.trips[n-1] {
-		c.trips = append(c.trips, m.rtt)
-		c.trips = c.trips[max(0, len(c.trips)-shortestOf):]
+		c.trips = append(c.trips[max(0, n+1-shortestOf):], m.rtt)
 	}
 	if m.answered {
 		c.setBase(m.rtt)
 		if c.phase == pacing {
-			c.paced = append(c.paced, m.rtt)
-			c.paced = c.paced[max(0, len(c.paced)-jitterOf):]
+			c.paced = append(c.paced[max(0, len(c.paced)+1-jitterOf):], m.rtt)
 		}
 	}
 	if m.took == 0 {

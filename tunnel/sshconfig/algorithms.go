@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rsa"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -109,18 +108,16 @@ func (s *Settings) Restrict(signer ssh.Signer) (ssh.Signer, error) {
 		return signer, nil
 	}
 	format := signer.PublicKey().Type()
-	signatures := map[string]string{format: ""}
-	switch format {
-	case ssh.KeyAlgoRSA:
-		signatures = map[string]string{ssh.KeyAlgoRSASHA512: ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256: ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSA: ssh.KeyAlgoRSA}
-	case ssh.CertAlgoRSAv01:
-		signatures = map[string]string{ssh.CertAlgoRSASHA512v01: ssh.KeyAlgoRSASHA512, ssh.CertAlgoRSASHA256v01: ssh.KeyAlgoRSASHA256, ssh.CertAlgoRSAv01: ssh.KeyAlgoRSA}
+	names := []string{format}
+	if cert, isRSA := strings.CutPrefix(format, ssh.KeyAlgoRSA); isRSA { // cert ends the names of certificates
+		names = []string{ssh.KeyAlgoRSASHA256 + cert, ssh.KeyAlgoRSASHA512 + cert, format}
 	}
 	var accepted []string
 	for _, pattern := range s.PubkeyAcceptedAlgorithms {
-		for _, name := range slices.Sorted(maps.Keys(signatures)) {
-			if matchAny([]string{pattern}, name) && !slices.Contains(accepted, signatures[name]) {
-				accepted = append(accepted, signatures[name])
+		for _, name := range names {
+			signature, _, _ := strings.Cut(name, "-cert-")
+			if matchAny([]string{pattern}, name) && !slices.Contains(accepted, signature) {
+				accepted = append(accepted, signature)
 			}
 		}
 	}
@@ -128,7 +125,7 @@ func (s *Settings) Restrict(signer ssh.Signer) (ssh.Signer, error) {
 	switch {
 	case len(accepted) == 0:
 		return nil, fmt.Errorf("PubkeyAcceptedAlgorithms allows no signature of a key of type %s", format)
-	case several && len(signatures) > 1:
+	case several && len(names) > 1:
 		return ssh.NewSignerWithAlgorithms(as, accepted)
 	}
 	return signer, nil

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,25 +25,19 @@ var defaultIdentities = []string{"~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_
 // fromFiles reads ssh_config without an ssh program.
 func fromFiles(destination, config string) (Settings, error) {
 	user, alias, port := splitDestination(destination)
-	said, warnings, err := readDirectives(alias, config)
+	files, err := readFiles(alias, config)
 	if err != nil {
 		return Settings{}, err
 	}
-	local, _ := localUser()
+	said := files.said
+	local, _ := LocalUser()
 	override(said, "user", cmp.Or(user, said.first("user"), local))
 	override(said, "port", cmp.Or(port, said.first("port"), "22"))
-	name := cmp.Or(said.first("hostname"), alias)
-	override(said, "hostname", strings.NewReplacer("%%", "%", "%h", alias).Replace(name))
+	override(said, "hostname", strings.NewReplacer("%%", "%", "%h", alias).Replace(cmp.Or(said.first("hostname"), alias)))
 	defaults := directives{"identityfile": defaultIdentities}
 	global := filepath.Join(systemDir(), "ssh_known_hosts")
-	for key, value := range map[string]string{
-		"userknownhostsfile":   "~/.ssh/known_hosts ~/.ssh/known_hosts2",
-		"globalknownhostsfile": global + " " + global + "2",
-	} {
-		if said.first(key) == "" {
-			override(said, key, value)
-		}
-	}
+	override(said, "userknownhostsfile", cmp.Or(said.first("userknownhostsfile"), "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
+	override(said, "globalknownhostsfile", cmp.Or(said.first("globalknownhostsfile"), global+" "+global+"2"))
 	if len(said["identityfile"]) == 0 {
 		said["identityfile"] = defaultIdentities
 	}
@@ -59,50 +54,19 @@ func fromFiles(destination, config string) (Settings, error) {
 	}
 	s := settingsFrom(destination, said, defaults)
 	s.Source = "ssh_config"
-	s.Warnings = append(warnings, s.Warnings...)
+	s.Warnings = append(files.warnings, s.Warnings...)
 	explainKeychain(runtime.GOOS, &s, said, config)
 	return s, nil
 }
 
 func override(d directives, key, value string) { d[key] = []string{value} }
 
-// readDirectives reads what the config files say about an alias, in order: the first
-// value of a keyword counts, unless its values add up.
-func readDirectives(alias, config string) (directives, []string, error) {
-	d := directives{}
-	var warnings []string
-	for _, path := range configFiles(config) {
-		f := &flattener{}
-		if err := f.file(path, config != "", 0); err != nil {
-			return nil, nil, err
-		}
-		warnings = append(warnings, f.warnings...)
-		parsed, err := ssh_config.Decode(strings.NewReader(f.text.String()))
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		for _, host := range parsed.Hosts {
-			if host.Matches(alias) {
-				d.add(host.Nodes)
-			}
-		}
-	}
-	return d, warnings, nil
-}
-
 // rivals are keywords of which only the first in the file counts.
 var rivals = map[string]string{"proxyjump": "proxycommand", "proxycommand": "proxyjump"}
 
-func (d directives) add(nodes []ssh_config.Node) {
-	for _, node := range nodes {
-		kv, ok := node.(*ssh_config.KV)
-		if !ok {
-			continue
-		}
-		key := strings.ToLower(kv.Key)
-		if rival := rivals[key]; rival == "" || len(d[rival]) == 0 {
-			d[key] = append(d[key], unquote(kv.Value))
-		}
+func (d directives) add(key, value string) {
+	if rival := rivals[key]; rival == "" || len(d[rival]) == 0 {
+		d[key] = append(d[key], unquote(value))
 	}
 }
 
@@ -156,41 +120,41 @@ const OwnSuffix = ".tun"
 // Aliases lists the hosts that a config file names without wildcards. Tunctl's own names
 // are no hosts to connect to.
 func Aliases(sshConfig string) ([]string, error) {
-	var aliases []string
-	for _, path := range configFiles(sshConfig) {
-		f := &flattener{}
-		if err := f.file(path, sshConfig != "", 0); err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(f.text.String()) {
-			key, value := splitLine(line)
-			if key != "host" {
-				continue
-			}
-			for _, name := range strings.Fields(value) {
-				name = strings.Trim(name, `"`)
-				if !strings.ContainsAny(name, "*?!") && !strings.HasSuffix(name, OwnSuffix) {
-					aliases = append(aliases, name)
-				}
-			}
-		}
+	files, err := readFiles("", sshConfig)
+	if err != nil {
+		return nil, err
 	}
+	aliases := slices.DeleteFunc(files.hosts, func(name string) bool {
+		return strings.ContainsAny(name, "*?!") || strings.HasSuffix(name, OwnSuffix)
+	})
 	slices.Sort(aliases)
 	return slices.Compact(aliases), nil
 }
 
-// flattener puts a config file and what it includes into one text for
-// kevinburke/ssh_config, which refuses a whole file for one unknown Match. It leaves
-// those blocks out and warns.
-type flattener struct {
-	text     strings.Builder
+// reader reads what config files say about an alias, in order: the first value of a keyword
+// counts, unless its values add up. It leaves out a Match that it cannot read, and warns.
+type reader struct {
+	alias    string
+	said     directives
+	hosts    []string // the patterns of all Host lines
 	warnings []string
-	block    string // the current Host line; "" before the first
-	skipping bool   // inside a Match block that is left out
+	applies  bool // the current block is about the alias
+	never    bool // the files being read were included in a block that is not
 }
 
-// file appends one file. A missing one is an error only with must.
-func (f *flattener) file(path string, must bool, depth int) error {
+func readFiles(alias, config string) (*reader, error) {
+	r := &reader{alias: alias, said: directives{}}
+	for _, path := range configFiles(config) {
+		r.applies = true
+		if err := r.file(path, config != "", 0); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// file reads one file. A missing one is an error only with must.
+func (r *reader) file(path string, must bool, depth int) error {
 	if depth > maxInclude {
 		return fmt.Errorf("%s: Include nests deeper than %d", path, maxInclude)
 	}
@@ -201,74 +165,69 @@ func (f *flattener) file(path string, must bool, depth int) error {
 	if err != nil {
 		return err
 	}
-	number := 0
-	for line := range strings.Lines(string(content)) {
-		number++
-		if err := f.line(path, number, strings.TrimRight(line, "\r\n"), depth); err != nil {
-			return err
+	for i, line := range strings.Split(string(content), "\n") {
+		switch key, value := splitLine(line); key {
+		case "host":
+			patterns := strings.Fields(strings.ReplaceAll(value, `"`, ""))
+			r.hosts = append(r.hosts, patterns...)
+			r.begin(patterns)
+		case "match":
+			r.match(path, i+1, value)
+		case "include":
+			if err := r.include(value, depth); err != nil {
+				return err
+			}
+		default:
+			if r.applies {
+				r.said.add(key, value)
+			}
 		}
 	}
 	return nil
 }
 
-func (f *flattener) line(path string, number int, line string, depth int) error {
-	key, value := splitLine(line)
-	switch key {
-	case "host":
-		f.begin(line)
-	case "match":
-		f.match(path, number, value)
-	case "include":
-		if f.skipping {
-			return nil
-		}
-		return f.include(value, depth)
-	default:
-		if !f.skipping {
-			fmt.Fprintln(&f.text, line)
+// begin begins a block about the hosts of some patterns; one that is none is about nobody.
+func (r *reader) begin(patterns []string) {
+	var block ssh_config.Host
+	for _, p := range patterns {
+		if pattern, err := ssh_config.NewPattern(p); err == nil {
+			block.Patterns = append(block.Patterns, pattern)
 		}
 	}
-	return nil
+	r.applies = !r.never && block.Matches(r.alias)
 }
 
-func (f *flattener) begin(hostLine string) {
-	f.block, f.skipping = hostLine, false
-	fmt.Fprintln(&f.text, hostLine)
-}
-
-// match keeps what a Host line can express.
-func (f *flattener) match(path string, number int, criteria string) {
+// match begins a block for what a Host line could express.
+func (r *reader) match(path string, number int, criteria string) {
 	words := strings.Fields(criteria)
 	switch {
 	case len(words) == 1 && strings.EqualFold(words[0], "all"):
-		f.begin("Host *")
+		r.begin([]string{"*"})
 	case len(words) == 2 && (strings.EqualFold(words[0], "host") || strings.EqualFold(words[0], "originalhost")):
-		f.begin("Host " + strings.ReplaceAll(words[1], ",", " "))
+		r.begin(strings.FieldsFunc(words[1], func(c rune) bool { return c == ',' }))
 	default:
-		f.skipping = true
-		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: \"Match %s\" is skipped: only the ssh program can read it, and none was found", path, number, criteria))
+		r.applies = false
+		r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: \"Match %s\" is skipped: only the ssh program can read it, and none was found", path, number, criteria))
 	}
 }
 
-// include appends the files, then returns to the current block.
-func (f *flattener) include(value string, depth int) error {
-	outer := f.block
+// include reads other files, as a part of the current block.
+func (r *reader) include(value string, depth int) error {
+	applies, never := r.applies, r.never
+	r.never = never || !applies
 	for _, pattern := range strings.Fields(value) {
-		pattern = includePath(strings.Trim(pattern, `"`))
-		paths, err := filepath.Glob(pattern)
+		paths, err := filepath.Glob(includePath(strings.Trim(pattern, `"`)))
 		if err != nil {
 			return fmt.Errorf("include %q: %w", pattern, err)
 		}
 		for _, path := range paths {
-			if err := f.file(path, false, depth+1); err != nil {
+			if err := r.file(path, false, depth+1); err != nil {
 				return err
 			}
-			if f.block != outer || f.skipping {
-				f.begin(cmp.Or(outer, "Host *"))
-				f.block = outer
-			}
+			r.applies = applies
 		}
 	}
+	r.never = never
 	return nil
 }
 
@@ -284,9 +243,12 @@ func includePath(p string) string {
 	return p
 }
 
+// comment is what a line may end with.
+var comment = regexp.MustCompile(`\s#.*`)
+
 // splitLine splits "Keyword value", "Keyword=value" or "Keyword = value".
 func splitLine(line string) (key, value string) {
-	line = strings.TrimSpace(line)
+	line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
 	i := strings.IndexAny(line, " \t=")
 	if i < 0 || strings.HasPrefix(line, "#") {
 		return "", ""

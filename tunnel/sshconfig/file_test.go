@@ -35,6 +35,9 @@ func TestAliasesListsWhatAPersonNamed(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"deep", "other", "top"}) {
 		t.Errorf("Aliases: %q %v", got, err)
 	}
+	if got, err := Aliases(configFile(t, "blocks")); err != nil || !slices.Equal(got, []string{"a", "b", "c", "deep", "other"}) {
+		t.Errorf("Aliases of blocks: %q %v", got, err)
+	}
 	if _, err := Aliases(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a missing file that was asked for is no error")
 	}

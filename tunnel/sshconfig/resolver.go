@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -141,15 +140,9 @@ func (r Resolver) fromProgram(ctx context.Context, destination string) (Settings
 	return s, nil
 }
 
-// programDefaults are what ssh programs do unless the user sets something else, by the file of the
-// program: an update of OpenSSH may change them.
-var programDefaults sync.Map // of programFile: directives
-
-type programFile struct {
-	path    string
-	size    int64
-	written time.Time
-}
+// programDefaults are what ssh programs do unless the user sets something else, by path, size and
+// time of the program: an update of OpenSSH may change them.
+var programDefaults sync.Map // of directives
 
 // defaultsOf returns the defaults of an ssh program, which are the same for every host but
 // for its name: the user set what differs from them.
@@ -158,7 +151,7 @@ func (r Resolver) defaultsOf(ctx context.Context, program string) (directives, e
 	if err != nil {
 		return nil, failure.OfStart(err).Wrap(fmt.Errorf("ssh -G: %w", err))
 	}
-	file := programFile{program, info.Size(), info.ModTime()}
+	file := fmt.Sprint(program, info.Size(), info.ModTime())
 	if known, ok := programDefaults.Load(file); ok {
 		return known.(directives), nil
 	}
@@ -206,21 +199,14 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 	return nil, classOf(said).Wrap(errors.New(api.NewRemoteText(said).String()))
 }
 
-var (
-	configMistake = regexp.MustCompile(`(?m): Bad configuration option: |^Bad owner or permissions on `)
-	// With LogLevel DEBUG ssh prints more lines, before and after its reason.
-	mayPass = regexp.MustCompile(`(?m)^ssh: (Could not resolve hostname|connect to host) |^debug1: `)
-)
-
-// classOf is the class of a failed `ssh -G`, by its messages. A Match exec may
-// have printed among them, or after them, so all lines count: a temporary failure that is
-// taken for a mistake in the settings would stop the host until the user acts, while the
-// reverse only reads the settings again.
+// classOf is the class of a failed `ssh -G`, by its messages. A Match exec may have printed
+// among them: a temporary failure that is taken for a mistake in the settings would stop the host
+// until the user acts, while the reverse only reads the settings again.
 func classOf(messages string) failure.Class {
-	if mayPass.MatchString(messages) && !configMistake.MatchString(messages) {
-		return failure.Passing
+	if class := failure.ReadSSH(messages).Class; class == failure.Unknown || class == failure.Permanent {
+		return failure.Permanent
 	}
-	return failure.Permanent
+	return failure.Passing
 }
 
 // parseSSHG parses the output of `ssh -G`: a lower-case keyword and its value on each

@@ -53,6 +53,7 @@ var destinations = map[string][]string{
 	"algorithms": {"old", "policy"},
 	"forwards":   {"db", "other"},
 	"include":    {"top", "deep", "other", "else"},
+	"blocks":     {"a", "b", "c", "d", "deep"},
 }
 
 func TestOurOwnReadingAgreesWithTheSSHProgram(t *testing.T) {

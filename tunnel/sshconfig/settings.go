@@ -269,11 +269,11 @@ func explainKeychain(goos string, s *Settings, said directives, config string) {
 	}
 	value := said.first("usekeychain")
 	if value == "" {
-		written, _, err := readDirectives(s.Alias, config)
+		files, err := readFiles(s.Alias, config)
 		if err != nil {
 			return // ssh -G could read them, and prints no yes
 		}
-		value = written.first("usekeychain")
+		value = files.said.first("usekeychain")
 	}
 	if yes(value) {
 		s.Warnings = append(s.Warnings, keychainWarning)
@@ -355,7 +355,7 @@ func newTokens(s *Settings) tokens {
 	home, _ := os.UserHomeDir()
 	hostname, _ := os.Hostname()
 	short, _, _ := strings.Cut(hostname, ".")
-	local, uid := localUser()
+	local, uid := LocalUser()
 	port := strconv.Itoa(s.Port)
 	jump := strings.Join(s.ProxyJump, ",")
 	keyName := cmp.Or(s.HostKeyAlias, s.Alias)
@@ -391,7 +391,8 @@ func (t tokens) paths(list []string) []string {
 	return out
 }
 
-func localUser() (name, uid string) {
+// LocalUser is the user of this computer, without a domain.
+func LocalUser() (name, uid string) {
 	u, err := user.Current()
 	if err != nil {
 		return os.Getenv("USER"), ""

@@ -59,10 +59,7 @@ def turn(until=None, times=1):
     late = time.monotonic() + 60
     while times > 0 or until and not until():
         times -= 1
-        for key, events in relay.all.select(0.01 if until else 0):
-            owner = relay.owners.get(key.fd)
-            if owner:
-                owner[1](key.fd, events)
+        relay.turn(relay.all, 0.01 if until else 0)
         relay.expire()
         assert time.monotonic() < late, "nothing became of it"
 
@@ -212,7 +209,7 @@ k.request({"id": "c"})
 k.hang_up()
 feed(server, message("stream", text="x") + message("status", execution_state="idle"), k)
 turn(lambda: not k.cells)
-assert not relay.outputs and relay.writer.sink < 0
+assert not relay.outputs and not relay.writer.waiting
 `,
 		"many requests": `
 k, server = page()
@@ -229,9 +226,9 @@ k, server = page()
 other, another = page(2)
 k.request({"id": "c"})
 k.hang_up()
-Writer.start = lambda self: None
-relay.writer.sink = os.pipe()[1]
-os.set_blocking(relay.writer.sink, False)
+def hang(self):
+    self.helper = True
+Writer.start = hang
 for i in range(150):
     feed(server, message("stream", text="x" * 40000), k)
 miss(other, another, message("stream", text="w" * 99999))
@@ -239,7 +236,38 @@ assert len(k.spool) <= SPOOL_LIMIT + READ_SIZE and relay.writer.size < 2 << 20, 
 cell = k.cells["c"]
 feed(server, message("status", execution_state="idle"), k)
 turn(lambda: not k.cells)
-assert cell.about["id"] == "c" and any(b'beyond' in bytes(x) for x in relay.writer.queue)
+assert cell.about["id"] == "c" and any("beyond" in line for lines in relay.writer.waiting.values() for line in lines)
+`,
+		"what is written down": `
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
+held = [os.dup(2) for _ in range(1100)]  # select takes no larger numbers
+OUTPUT_EVERY, OUTPUT_LIMIT = 0, 50000
+home = os.path.expanduser("~/.tunctl")
+open(home, "w").close()
+k, server = page()
+for name in ("c", "d"):
+    k.request({"id": name})
+k.hang_up()
+feed(server, message("stream", text="one"), k)
+turn(lambda: relay.writer.trouble == os.strerror(errno.ENOTDIR))
+os.unlink(home)
+turn(lambda: not relay.writer.waiting)
+assert not relay.writer.trouble and not relay.writer.size
+for size in (40000, 40000, 9):
+    feed(server, message("stream", text="x" * size), k)
+feed(server, message("status", execution_state="idle"), k)
+feed(server, message("status", parent="d", execution_state="idle"), k)
+turn(lambda: not k.cells and not relay.writer.waiting)
+first, second = sorted(glob.glob(home + "/output/nb/*.jsonl"))
+found = [json.loads(line) for line in open(first)]
+assert [x["type"] for x in found] == ["cell", "stream", "stream", "beyond", "stream", "end"] and found[3]["bytes"] > 40000, found
+assert [json.loads(line)["type"] for line in open(second)] == ["cell", "end"]
+k.take(k.finished[0][0])
+turn(lambda: not relay.writer.waiting)
+assert not os.path.exists(first) and os.path.exists(second)
+write_output = lambda *_: os._exit(1)
+k.take(k.spool.end)
+turn(lambda: "ended" in relay.writer.trouble)
 `,
 		"a temporary folder on the network": `
 def folder(tmpdir, *mounts):
@@ -260,7 +288,7 @@ assert folder(here + "/none", ("/", "ext4")) == "/tmp"
 assert folder("", ("/", "ext4")) == "/tmp"
 `,
 		"a file that the user has removed": `
-OUTPUT_EVERY = 0.05
+OUTPUT_EVERY = OUTPUT_LOOK = 0.05
 k, server = page()
 k.request({"id": "c"})
 k.request({"id": "d"})
@@ -307,4 +335,19 @@ assert len(k.reader.message) < 2 << 20
 	} {
 		t.Run(name, func(t *testing.T) { inRelay(t, code) })
 	}
+}
+
+func TestTerminalInRelay(t *testing.T) {
+	inRelay(t, `
+script = b"stty raw -echo; echo ready; until test -e gate; do sleep 0.05; done; head -c 100000 >/dev/null; echo done; exec sleep 60"
+p = Program(relay, 1, {"kind": "exec", "command": binascii.b2a_base64(script).decode(), "pty": {"term": "xterm", "size": [24, 80, 0, 0], "modes": []}})
+turn(lambda: b"ready" in sent(p))
+p.write(bytes(100000))
+p.write_eof()
+turn(times=9)
+assert relay.owners[p.sink][0] & WRITE, "it took all at once"
+open("gate", "w").close()
+turn(lambda: b"done" in sent(p))
+assert not relay.owners[p.sink][0] & WRITE, "what is always ready is waited for"
+`)
 }

@@ -150,22 +150,17 @@ func (c *Conn) dial(ctx context.Context, network, address string, first []byte, 
 	if err != nil {
 		return nil, err
 	}
-	return &netConn{ch, addr{network, address}}, nil
+	return &netConn{ch, &net.UnixAddr{Net: network, Name: address}}, nil
 }
 
 // netConn is a channel as a net.Conn.
 type netConn struct {
 	*channel
-	remote addr
+	remote *net.UnixAddr // of any network: a name is all that is known of it
 }
 
-type addr struct{ network, address string }
-
-func (a addr) Network() string { return a.network }
-func (a addr) String() string  { return a.address }
-
 // LocalAddr is not known.
-func (c *netConn) LocalAddr() net.Addr { return addr{c.remote.network, ""} }
+func (c *netConn) LocalAddr() net.Addr { return &net.UnixAddr{Net: c.remote.Net} }
 
 // RemoteAddr is the address as it was dialed.
 func (c *netConn) RemoteAddr() net.Addr { return c.remote }

@@ -109,7 +109,7 @@ func (c *Conn) Continue(ctx context.Context, k Kernel) (*KernelConn, error) {
 		k.Taken = c.taken(k.Before)
 		ch, err := c.open(ctx, false, openRequest{Kind: "kernel", Kernel: &k}, nil)
 		if err == nil {
-			return c.newKernelConn(&netConn{ch, addr{"kernel", k.ID}}, k), nil
+			return c.newKernelConn(&netConn{ch, &net.UnixAddr{Net: "kernel", Name: k.ID}}, k), nil
 		}
 		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 			c.mu.Lock()

@@ -109,11 +109,13 @@ func (c *Conn) continueOver(rw io.ReadWriteCloser, in *bufio.Reader) error {
 	if c.ended {
 		return c.downLocked()
 	}
-	if !c.stream.continueLocked(answer.Received) {
+	s := c.stream
+	if !s.acknowledgeLocked(answer.Received) {
 		return fmt.Errorf("%w: it has what it was not sent", errBroken)
 	}
+	s.sent, s.told = s.acked, s.received
 	c.unanswered, c.paused = 0, answer.Paused
-	c.stream.openLocked(&way{rw, in})
+	s.openLocked(&way{rw, in})
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -381,62 +380,4 @@ func TestErrorsOfAMissingPythonAreClear(t *testing.T) {
 	if err := p.ended(); !errors.As(err, &exit) || exit.ExitCode() != 127 || !strings.Contains(p.stderr.String(), "python3 is not installed") {
 		t.Errorf("%v, %q", err, p.stderr)
 	}
-}
-
-// writesWatched counts the file descriptors that a process waits to write to.
-func writesWatched(t *testing.T, pid int) int {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]bool{}
-	for _, file := range files {
-		info, _ := os.ReadFile(file)
-		for line := range strings.Lines(string(info)) {
-			words := strings.Fields(line)
-			if len(words) < 4 || words[0] != "tfd:" {
-				continue
-			}
-			events, err := strconv.ParseUint(words[3], 16, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if fd := words[1]; events&4 != 0 && fd != "1" { // EPOLLOUT; 1 is the way to us
-				found[fd] = true
-			}
-		}
-	}
-	return len(found)
-}
-
-func TestATerminalThatTookAllItsInputIsNotWaitedForInALoop(t *testing.T) {
-	p := newProcess(t)
-	c, err := Start(t.Context(), p, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	const size = 100_000
-	gate := filepath.Join(t.TempDir(), "gate")
-	s := newSession(t, c)
-	s.must(t, "pty-req", ptyRequest{Term: "xterm"})
-	s.must(t, "exec", text{fmt.Sprintf("stty raw -echo; echo ready; until test -e %s; do sleep 0.05; done; head -c %d >/dev/null; echo done; exec "+idle, gate, size)})
-	readUntil(t, s, "ready")
-	if _, err := s.Write(make([]byte, size)); err != nil {
-		t.Fatal(err)
-	}
-	_ = s.CloseWrite()
-	output(t, c, "true") // the relay has all of that
-	if n := writesWatched(t, p.cmd.Process.Pid); n != 1 {
-		t.Fatalf("the terminal took it at once: %d", n)
-	}
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	readUntil(t, s, "done")
-	if n := writesWatched(t, p.cmd.Process.Pid); n != 0 {
-		t.Errorf("%d file descriptors are waited for, which are always ready", n)
-	}
-	_ = s.Close()
 }

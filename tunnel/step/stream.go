@@ -40,16 +40,6 @@ func (s *stream) openLocked(w *way) {
 	go s.send(w)
 }
 
-// continueLocked is told what the relay has received, before the next way is opened. It
-// reports whether that can be.
-func (s *stream) continueLocked(received uint64) bool {
-	if !s.acknowledgeLocked(received) {
-		return false
-	}
-	s.sent, s.told = s.acked, s.received
-	return true
-}
-
 // loseLocked gives the way up.
 func (s *stream) loseLocked(why error) {
 	w := s.way

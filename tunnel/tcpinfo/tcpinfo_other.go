@@ -2,10 +2,8 @@
 
 package tcpinfo
 
-import "net"
+// read knows nothing here: keepalives alone find out that a host does not respond.
+func read(int) (Info, bool) { return Info{}, false }
 
-// Read knows nothing here: keepalives alone find out that a host does not respond.
-func Read(net.Conn) (Info, bool) { return Info{}, false }
-
-// TuneRetransmit does nothing: only Linux can do that.
-func TuneRetransmit(net.Conn) {}
+// tuneRetransmit does nothing: only Linux can do that.
+func tuneRetransmit(int) {}

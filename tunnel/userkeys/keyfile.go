@@ -98,16 +98,13 @@ func (k *fileKey) parse(text []byte) error {
 		}
 		return err
 	}
-	return k.setSigner(signer)
+	k.setSigner(signer)
+	return nil
 }
 
-func (k *fileKey) setSigner(signer ssh.Signer) error {
-	as, ok := signer.(ssh.AlgorithmSigner)
-	if !ok {
-		return errors.New("this kind of key is not supported")
-	}
-	k.signer, k.public, k.pem = as, signer.PublicKey(), nil
-	return nil
+// setSigner takes in the key, which, as all of the library's, can sign with an algorithm.
+func (k *fileKey) setSigner(signer ssh.Signer) {
+	k.signer, k.public, k.pem = signer.(ssh.AlgorithmSigner), signer.PublicKey(), nil
 }
 
 // private reports whether the file can sign, maybe after a passphrase.
@@ -119,7 +116,8 @@ func (k *fileKey) unlock() error {
 		return nil
 	}
 	if s := k.ring.get(k.path, k.stamp); s != nil {
-		return k.setSigner(s)
+		k.setSigner(s)
+		return nil
 	}
 	question := api.Prompt{Kind: api.PromptPassphrase, Text: fmt.Sprintf("Enter passphrase for key '%s': ", k.path)}
 	for left := maxPassphrases; left > 0; left-- {
@@ -133,7 +131,8 @@ func (k *fileKey) unlock() error {
 		signer, err := ssh.ParsePrivateKeyWithPassphrase(k.pem, []byte(passphrase))
 		if err == nil {
 			k.ring.Put(k.path, k.stamp, signer)
-			return k.setSigner(signer)
+			k.setSigner(signer)
+			return nil
 		}
 	}
 	return errors.New("the passphrase was wrong")
@@ -144,10 +143,7 @@ func (k *fileKey) PublicKey() ssh.PublicKey { return k.public }
 
 // Sign implements ssh.Signer.
 func (k *fileKey) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
-	if err := k.unlock(); err != nil {
-		return nil, err
-	}
-	return k.signer.Sign(r, data)
+	return k.SignWithAlgorithm(r, data, "")
 }
 
 // SignWithAlgorithm implements ssh.AlgorithmSigner.
@@ -168,8 +164,7 @@ func publicHalf(path string) ssh.PublicKey {
 // Keyring keeps decrypted keys in memory, so that a passphrase is asked for once. A
 // changed file needs it again.
 type Keyring struct {
-	mu   sync.Mutex
-	keys map[string]ringKey
+	keys sync.Map // by path: ringKey
 }
 
 type ringKey struct {
@@ -178,22 +173,15 @@ type ringKey struct {
 }
 
 func (r *Keyring) get(path string, stamp time.Time) ssh.Signer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if k, ok := r.keys[path]; ok && k.stamp.Equal(stamp) {
-		return k.signer
+	if k, ok := r.keys.Load(path); ok && k.(ringKey).stamp.Equal(stamp) {
+		return k.(ringKey).signer
 	}
 	return nil
 }
 
 // Put keeps a decrypted key of a file that was last changed at a time.
 func (r *Keyring) Put(path string, stamp time.Time, signer ssh.Signer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.keys == nil {
-		r.keys = map[string]ringKey{}
-	}
-	r.keys[path] = ringKey{stamp, signer}
+	r.keys.Store(path, ringKey{stamp, signer})
 }
 
 // OnToken is a key file whose key is on a FIDO token and in no ssh-agent; "": there is

@@ -12,8 +12,7 @@ func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 	if socket == "" {
 		return nil, errNoAgent
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket)
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("the ssh-agent does not respond: %w", err)
 	}

@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
-	"os"
-	"os/user"
 	"strings"
 	"unsafe"
 
+	"github.com/Microsoft/go-winio"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/windows"
+
+	"tunctl/tunnel/sshconfig"
 )
 
 // openSSHPipe is where the OpenSSH agent of Windows listens.
@@ -20,70 +21,48 @@ const openSSHPipe = `\\.\pipe\openssh-ssh-agent`
 // dialAgentSocket connects to an agent. If none is named, that is OpenSSH's or PuTTY's.
 func dialAgentSocket(ctx context.Context, socket string) (net.Conn, error) {
 	if socket == "" {
-		if c, err := dialPipe(openSSHPipe); err == nil {
+		if c, err := dialPipe(ctx, openSSHPipe); err == nil {
 			return c, nil
 		}
 		pageant, err := pageantPipe()
 		if err != nil {
 			return nil, errNoAgent
 		}
-		return dialPipe(pageant)
+		return dialPipe(ctx, pageant)
 	}
 	if !strings.HasPrefix(socket, `\\.\pipe\`) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	return dialPipe(socket)
+	return dialPipe(ctx, socket)
 }
 
-// dialPipe opens a named pipe for overlapped I/O: otherwise it has no deadlines and
-// cannot be closed while it is read.
-func dialPipe(name string) (net.Conn, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|windows.O_FILE_FLAG_OVERLAPPED, 0)
+func dialPipe(ctx context.Context, name string) (net.Conn, error) {
+	c, err := winio.DialPipeContext(ctx, name)
 	if err != nil {
 		return nil, errNoAgent
 	}
-	return pipeConn{f}, nil
+	return c, nil
 }
-
-// pipeConn is a named pipe as a net.Conn.
-type pipeConn struct{ *os.File }
-
-func (p pipeConn) LocalAddr() net.Addr  { return pipeAddr(p.Name()) }
-func (p pipeConn) RemoteAddr() net.Addr { return pipeAddr(p.Name()) }
-
-type pipeAddr string
-
-func (pipeAddr) Network() string  { return "pipe" }
-func (a pipeAddr) String() string { return string(a) }
 
 // pageantPipe is where newer versions of PuTTY's agent listen: the name contains the
 // user and a word that only the user's own programs can encrypt like this.
 func pageantPipe() (string, error) {
-	name, err := pageantUser()
-	if err != nil {
-		return "", err
-	}
 	word, err := scrambled("Pageant")
 	if err != nil {
 		return "", err
 	}
-	return `\\.\pipe\pageant.` + name + "." + word, nil
+	return `\\.\pipe\pageant.` + pageantUser() + "." + word, nil
 }
 
 // pageantUser is the user name as PuTTY has it: of the domain, or of the machine.
-func pageantUser() (string, error) {
+func pageantUser() string {
 	var buf [256]uint16
 	size := uint32(len(buf))
+	name, _ := sshconfig.LocalUser()
 	if err := windows.GetUserNameEx(windows.NameUserPrincipal, &buf[0], &size); err == nil {
-		name, _, _ := strings.Cut(windows.UTF16ToString(buf[:size]), "@")
-		return name, nil
+		name, _, _ = strings.Cut(windows.UTF16ToString(buf[:size]), "@")
 	}
-	u, err := user.Current()
-	if err != nil {
-		return "", err
-	}
-	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:], nil
+	return name
 }
 
 const (

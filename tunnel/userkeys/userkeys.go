@@ -146,25 +146,21 @@ func (k *Keys) sign(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ss
 	signature, err := sign()
 	done()
 	k.TooLate = k.ctx.Err() != nil
-	k.signed(key, err)
-	return signature, err
-}
-
-// HasSigned reports whether a key was asked to sign, which the server accepts.
-func (k *Keys) HasSigned() bool { return len(k.spent) > 0 }
-
-func (k *Keys) signed(key ssh.PublicKey, err error) {
 	k.spent[string(key.Marshal())] = true
 	k.Touched = k.Touched || strings.HasPrefix(key.Type(), "sk-")
 	if err != nil {
 		k.SignFailure = fmt.Sprintf("the server accepts the key %s, which could not sign: %v", ssh.FingerprintSHA256(key), err)
 		k.Cause = err
 		k.o.Log.Info("a key could not sign", "key", ssh.FingerprintSHA256(key), "err", err)
-		return
+		return nil, err
 	}
 	k.used, _ = key.(*ssh.Certificate)
 	k.SignFailure, k.Cause = "", nil
+	return signature, nil
 }
+
+// HasSigned reports whether a key was asked to sign, which the server accepts.
+func (k *Keys) HasSigned() bool { return len(k.spent) > 0 }
 
 // fileKeys are the key files that exist and can be read.
 func (k *Keys) fileKeys(paths ...string) []*fileKey {
@@ -274,22 +270,20 @@ func (k *Keys) Hint() string {
 
 // watchedSigner makes each signature through watch.
 type watchedSigner struct {
-	ssh.Signer
-	watch func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
+	ssh.Signer // as all keys of agents and files an ssh.AlgorithmSigner
+	watch      func(key ssh.PublicKey, sign func() (*ssh.Signature, error)) (*ssh.Signature, error)
 }
 
 // Sign implements ssh.Signer.
-func (w watchedSigner) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return w.Signer.Sign(rand.Reader, data) })
+func (w watchedSigner) Sign(r io.Reader, data []byte) (*ssh.Signature, error) {
+	return w.SignWithAlgorithm(r, data, "")
 }
 
-// SignWithAlgorithm implements ssh.AlgorithmSigner, as all keys of agents and files do.
+// SignWithAlgorithm implements ssh.AlgorithmSigner.
 func (w watchedSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	as, ok := w.Signer.(ssh.AlgorithmSigner)
-	if !ok {
-		return nil, errors.New("this kind of key is not supported")
-	}
-	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) { return as.SignWithAlgorithm(rand.Reader, data, algorithm) })
+	return w.watch(w.PublicKey(), func() (*ssh.Signature, error) {
+		return w.Signer.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, data, algorithm)
+	})
 }
 
 // errExpired is wrapped by loadCertificate.

@@ -214,10 +214,8 @@ const (
 
 // approvals asks the user about one thing at a time.
 type approvals struct {
-	mu      sync.Mutex
-	current *question // the last one; nil: its answer was given to the request
-	paused  time.Time // nobody is asked before
-	why     string    // why not
+	mu   sync.Mutex
+	last *question // nil: none was asked yet
 }
 
 // question is one to the user. It outlives the request that caused it.
@@ -228,6 +226,7 @@ type question struct {
 	answered     chan struct{} // closed once err is set
 	err          error         // nil: yes
 	ended        time.Time     // zero: it is open
+	taken        bool          // a request has the answer
 }
 
 // find returns the question of a request: a new one, which ask asks, or the one before if it
@@ -235,34 +234,28 @@ type question struct {
 func (a *approvals) find(client, text string, now time.Time, ask func() error, unheard func()) (*question, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	q := a.current
-	open := q != nil && q.ended.IsZero()
-	if q != nil && !open && now.Sub(q.ended) > approvalKept {
-		q = nil
+	if q := a.last; q != nil {
+		open, wait := q.ended.IsZero(), q.ended.Add(approvalPause).Sub(now)
+		switch {
+		case q.client == client && q.text == text && !q.taken && (open || now.Sub(q.ended) <= approvalKept):
+			q.waiting.Add(1)
+			return q, nil
+		case open:
+			return nil, api.Errorf(api.CodeNotReady, "the person is being asked about another request").
+				WithHint("try again when that is answered")
+		case wait > 0 && noYes[q.err] != "":
+			return nil, api.Errorf(api.CodeNotReady, "%s", noYes[q.err]).
+				WithHint("ask them in the conversation, and try again in %s at the earliest", api.DurationText(max(wait.Round(time.Second), time.Second)))
+		}
 	}
-	same := q != nil && q.client == client && q.text == text
-	switch wait := a.paused.Sub(now); {
-	case same:
-		q.waiting.Add(1)
-		return q, nil
-	case open:
-		return nil, api.Errorf(api.CodeNotReady, "the person is being asked about another request").
-			WithHint("try again when that is answered")
-	case wait > 0:
-		return nil, api.Errorf(api.CodeNotReady, "%s", a.why).
-			WithHint("ask them in the conversation, and try again in %s at the earliest", api.DurationText(max(wait.Round(time.Second), time.Second)))
-	}
-	q = &question{client: client, text: text, asked: now, answered: make(chan struct{})}
+	q := &question{client: client, text: text, asked: now, answered: make(chan struct{})}
 	q.waiting.Add(1)
-	a.current = q
+	a.last = q
 	go func() {
 		err := ask()
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		q.err, q.ended = err, time.Now()
-		if why := noYes[err]; why != "" {
-			a.paused, a.why = q.ended.Add(approvalPause), why
-		}
 		close(q.answered)
 		if err == nil && q.waiting.Load() == 0 {
 			unheard()
@@ -275,9 +268,7 @@ func (a *approvals) find(client, text string, now time.Time, ask func() error, u
 func (a *approvals) take(q *question) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.current == q {
-		a.current = nil
-	}
+	q.taken = true
 	return q.err
 }
 

@@ -87,20 +87,12 @@ func (f *Set) all() []*Forward {
 
 // OfPage is the forward of a page; nil if it has none.
 func (f *Set) OfPage(name string) *Forward {
-	return f.find(func(x *Forward) bool { return x.IsPage && x.Page == name })
+	return lists.Find(f.all(), func(x *Forward) bool { return x.IsPage && x.Page == name })
 }
 
 // To is the forward of a spec; nil if there is none.
 func (f *Set) To(spec configs.ForwardSpec) *Forward {
-	return f.find(func(x *Forward) bool { return !x.IsPage && x.Spec == spec })
-}
-
-func (f *Set) find(is func(*Forward) bool) *Forward {
-	all := f.all()
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i]
-	}
-	return nil
+	return lists.Find(f.all(), func(x *Forward) bool { return !x.IsPage && x.Spec == spec })
 }
 
 // Specs are the forwards to fixed targets, those of the config or those that were added.
@@ -202,7 +194,10 @@ func (f *Set) Lead(to Targets) {
 	for _, x := range f.list {
 		switch {
 		case x.remote == nil && x.Page != "" && to.Announced:
-			x.lead(to, notAnnounced(x.Page))
+			x.lead(to, forward.Reason{
+				Title: "Waiting for " + x.Page,
+				Text:  fmt.Sprintf("The log of the job does not announce %s, or it has ended. This page opens when it is announced.", x.Page),
+			})
 		case x.remote == nil:
 			x.lead(to, to.Why)
 		case to.Connected && !f.connected:
@@ -234,14 +229,6 @@ func (x *Forward) targetOf(to Targets) *forward.Target {
 		return nil
 	}
 	return &forward.Target{Dialer: to.Fixed, Network: Network(x.Spec.Target), Address: x.Spec.Target}
-}
-
-// notAnnounced is why another page has no target although the job announces its pages.
-func notAnnounced(name string) forward.Reason {
-	return forward.Reason{
-		Title: "Waiting for " + name,
-		Text:  fmt.Sprintf("The log of the job does not announce %s, or it has ended. This page opens when it is announced.", name),
-	}
 }
 
 // Network is the network of an address: a path is a unix socket.

@@ -22,7 +22,8 @@ import (
 // options are those of a session without a host.
 func options(t *testing.T) forwards.Options {
 	return forwards.Options{
-		Name: "nb", Kept: &forwards.Kept{}, Waiting: func(bool) {}, Changed: func() {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		ListenOptions: forward.ListenOptions{Name: "nb", Waiting: func(bool) {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+		Kept:          &forwards.Kept{}, Changed: func() {},
 		Listen: func(context.Context, string, string) (net.Listener, error) { return nil, api.ErrDown },
 	}
 }
@@ -56,7 +57,9 @@ func TestForwardsListenWhereTheyListenedLast(t *testing.T) {
 		set := forwards.New(t.Context())
 		defer set.Close()
 		list := []*forwards.Forward{{Spec: free}, {IsPage: true, Page: "tensorboard"}, {IsPage: true}}
-		if err := set.Open(list, last, options(t)); err != nil {
+		o := options(t)
+		o.Last = last
+		if err := set.Open(list, o); err != nil {
 			t.Fatal(err)
 		}
 		if names := set.Status(); names[len(names)-1].Endpoint != "tensorboard" {
@@ -77,7 +80,7 @@ func TestForwardsAreOpenedAllOrNone(t *testing.T) {
 	set := forwards.New(t.Context())
 	defer set.Close()
 	list := []*forwards.Forward{{IsPage: true}, {Spec: configs.ForwardSpec{Kind: api.ForwardLocal, Listen: "/nonexistent/folder/a.sock", Target: "db.int:5432"}}}
-	if err := set.Open(list, forwards.Ports{}, options(t)); err == nil || !strings.HasPrefix(err.Error(), "forward ") {
+	if err := set.Open(list, options(t)); err == nil || !strings.HasPrefix(err.Error(), "forward ") {
 		t.Fatalf("err = %v", err)
 	}
 	if st := set.Status(); len(st) != 0 {
@@ -93,7 +96,7 @@ func TestOnlyAddedForwardsAreRemoved(t *testing.T) {
 	set := forwards.New(t.Context())
 	defer set.Close()
 	config, added := spec(t, "0:db.int:5432"), spec(t, "0:db.int:6006")
-	if err := set.Open([]*forwards.Forward{{Spec: config}, {Spec: added, Added: true}}, forwards.Ports{}, options(t)); err != nil {
+	if err := set.Open([]*forwards.Forward{{Spec: config}, {Spec: added, Added: true}}, options(t)); err != nil {
 		t.Fatal(err)
 	}
 	removed := set.Remove([]configs.ForwardSpec{config, added})
@@ -105,7 +108,7 @@ func TestOnlyAddedForwardsAreRemoved(t *testing.T) {
 func TestAForwardThatLeadsNowhereShowsWhy(t *testing.T) {
 	set := forwards.New(t.Context())
 	defer set.Close()
-	if err := set.Open([]*forwards.Forward{{IsPage: true}, {IsPage: true, Page: "tensorboard"}}, forwards.Ports{}, options(t)); err != nil {
+	if err := set.Open([]*forwards.Forward{{IsPage: true}, {IsPage: true, Page: "tensorboard"}}, options(t)); err != nil {
 		t.Fatal(err)
 	}
 	shows := func(page string) string { return shownAt(t, set.OfPage(page).Local.Addr()) }
@@ -146,7 +149,7 @@ func TestThePageOfASessionThatIsDownIsKeptForItsTab(t *testing.T) {
 			defer o.Kept.Close()
 			open := func(o forwards.Options) (*forwards.Set, netip.AddrPort) {
 				set := forwards.New(t.Context())
-				if err := set.Open([]*forwards.Forward{{IsPage: true}}, forwards.Ports{}, o); err != nil {
+				if err := set.Open([]*forwards.Forward{{IsPage: true}}, o); err != nil {
 					t.Fatal(err)
 				}
 				return set, set.OfPage("").Local.Addr()
@@ -161,7 +164,7 @@ func TestThePageOfASessionThatIsDownIsKeptForItsTab(t *testing.T) {
 			if got := shownAt(t, at); strings.Contains(got, "nb is not running") != used {
 				t.Errorf("the page is %.200q", got)
 			}
-			o.Name, o.Local = "another session", int(at.Port())
+			o.Name, o.Port = "another session", int(at.Port())
 			if set, now := open(o); now != at {
 				t.Errorf("a session that wants port %d got %d", at.Port(), now.Port())
 			} else {

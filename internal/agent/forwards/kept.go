@@ -23,8 +23,6 @@ const (
 // stay open, each page tells why the session is down and how to start it, and the tab continues
 // after that. The zero value has none.
 type Kept struct {
-	Dashboard func() string // see [forward.ListenOptions]
-
 	mu    sync.Mutex
 	pages map[string]*keptPage // by session
 }
@@ -44,12 +42,13 @@ func (k *Kept) Keep(ctx context.Context, set *Set, o Options) {
 	if page == nil || !hasTab(page.Status(), time.Now()) {
 		return
 	}
-	port := page.Local.Port()
-	local, err := forward.Listen(forward.ListenOptions{Name: o.Name, Port: port, Shared: o.Shared, Hosts: o.Hosts, Dashboard: k.Dashboard, Log: o.Log})
+	at := o.ListenOptions
+	at.Port, at.LocalToken, at.Waiting = page.Local.Port(), nil, nil
+	local, err := forward.Listen(at)
 	if err != nil {
 		return
 	}
-	if local.Port() != port { // another program has just taken it
+	if local.Port() != at.Port { // another program has just taken it
 		_ = local.Close()
 		return
 	}
@@ -80,9 +79,9 @@ func (k *Kept) Explain(session string, why forward.Reason) {
 	}
 }
 
-// Release frees the port of a session's page.
-func (k *Kept) Release(session string) {
-	k.release(func(name string, _ *keptPage) bool { return name == session })
+// Release frees the port of a session's page, and these ports.
+func (k *Kept) Release(session string, ports ...int) {
+	k.release(func(name string, p *keptPage) bool { return name == session || slices.Contains(ports, p.local.Port()) })
 }
 
 // Close frees all ports.
@@ -104,11 +103,6 @@ func (k *Kept) release(which func(session string, p *keptPage) bool) {
 		p.cancel()
 		p.serving.Wait()
 	}
-}
-
-// releaseFor frees what a session needs that opens its forwards: its own page, and these ports.
-func (k *Kept) releaseFor(session string, ports ...int) {
-	k.release(func(name string, p *keptPage) bool { return name == session || slices.Contains(ports, p.local.Port()) })
 }
 
 // whileTab returns when no tab uses a page any more, after keepFor in any case. A tab that is open

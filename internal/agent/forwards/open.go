@@ -3,7 +3,7 @@ package forwards
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -12,30 +12,25 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/tunnel/forward"
+	"tunctl/tunnel/sshconfig"
 )
 
 // Options are a session's settings for forwards that are opened now.
 type Options struct {
-	Name   string // of the session
-	Local  int    // the wanted port of the main page, or 0
-	Shared bool
-	Hosts  []string // allowed in requests besides the names of this machine
-	// LocalToken stands for the token of the main page; see [forward.ListenOptions].
-	LocalToken func() string
+	// ListenOptions are those of the main page. Other listeners have neither its port nor its local token.
+	forward.ListenOptions
+	Last Ports // where forwards listened last
 	// Listen opens a listener on the host.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
-	// Waiting is called while a client waits for a target: with true for the user.
-	Waiting func(person bool)
-	Kept    *Kept // frees the ports that are wanted
+	Kept   *Kept // frees the ports that are wanted
 	// Changed is called when a forward listens on the host, no longer listens, or was refused.
 	Changed func()
-	Log     *slog.Logger
 }
 
 // Open opens new forwards where they listened last, and serves them, all or none.
-func (f *Set) Open(list []*Forward, last Ports, o Options) error {
+func (f *Set) Open(list []*Forward, o Options) error {
 	for i, x := range list {
-		if err := f.open(x, last, o); err != nil {
+		if err := f.open(x, o); err != nil {
 			for _, x := range list[:i] {
 				if x.Local != nil {
 					_ = x.Local.Close()
@@ -45,11 +40,15 @@ func (f *Set) Open(list []*Forward, last Ports, o Options) error {
 		}
 	}
 	for _, x := range list {
+		serve := x.Local.Serve
+		if x.remote != nil {
+			serve = x.remote.Serve
+		}
 		var ctx context.Context
 		ctx, x.stop = context.WithCancel(f.ctx)
 		f.done.Go(func() {
 			defer x.stop()
-			if err := x.serve(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			if err := serve(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				o.Log.Error("a part of the agent stopped", "part", "forward", "err", err)
 			}
 		})
@@ -62,23 +61,16 @@ func (f *Set) Open(list []*Forward, last Ports, o Options) error {
 	return nil
 }
 
-func (x *Forward) serve(ctx context.Context) error {
-	if x.remote != nil {
-		return x.remote.Serve(ctx)
+func (f *Set) open(x *Forward, o Options) (err error) {
+	at, what := o.ListenOptions, "no local port for "+o.Name
+	at.Last, at.Ports = o.Last.Page, f.localPorts
+	if !x.IsPage || x.Page != "" {
+		at.Port, at.LocalToken = 0, nil
 	}
-	return x.Local.Serve(ctx)
-}
-
-func (f *Set) open(x *Forward, last Ports, o Options) (err error) {
 	switch {
 	case x.Page != "":
-		if x.Local, err = f.listen(forward.ListenOptions{Last: last.Picked[x.Page]}, o); err != nil {
-			return api.Errorf(api.CodeForward, "no local port for %s of %s: %w", x.Page, o.Name, err)
-		}
+		at.Last, what = o.Last.Picked[x.Page], fmt.Sprintf("no local port for %s of %s", x.Page, o.Name)
 	case x.IsPage:
-		if x.Local, err = f.listen(forward.ListenOptions{Port: o.Local, Last: last.Page, LocalToken: o.LocalToken}, o); err != nil {
-			return api.Errorf(api.CodeForward, "no local port for %s: %w", o.Name, err)
-		}
 	case x.Spec.Kind == api.ForwardRemote:
 		x.remote = forward.NewRemote(forward.RemoteOptions{
 			Name: o.Name, Listen: o.Listen,
@@ -87,39 +79,34 @@ func (f *Set) open(x *Forward, last Ports, o Options) (err error) {
 			Changed: o.Changed,
 			Log:     o.Log,
 		})
+		return nil
 	default:
-		at, err := listenOptions(x.Spec, last.Picked[x.Spec.String()])
-		if err == nil {
-			x.Local, err = f.listen(at, o)
-		}
-		if err != nil {
-			return api.Errorf(api.CodeForward, "forward %s: %w", x.Spec, err)
-		}
+		at.Last, what = o.Last.Picked[x.Spec.String()], fmt.Sprintf("forward %s", x.Spec)
+		err = setListen(&at, x.Spec)
+	}
+	if err == nil {
+		o.Kept.Release(o.Name, at.Port, at.Last)
+		x.Local, err = forward.Listen(at)
+	}
+	if err != nil {
+		return api.Errorf(api.CodeForward, "%s: %w", what, err)
 	}
 	return nil
 }
 
-// listen opens a listener with the session's settings.
-func (f *Set) listen(at forward.ListenOptions, o Options) (*forward.Forward, error) {
-	o.Kept.releaseFor(o.Name, at.Port, at.Last)
-	at.Name, at.Shared, at.Hosts, at.Ports, at.Waiting, at.Log = o.Name, o.Shared, o.Hosts, f.localPorts, o.Waiting, o.Log
-	at.Dashboard = o.Kept.Dashboard
-	return forward.Listen(at)
-}
-
-// listenOptions say where the forward of a spec listens; last is its port of the last time.
-func listenOptions(spec configs.ForwardSpec, last int) (forward.ListenOptions, error) {
-	o := forward.ListenOptions{Kind: spec.Kind}
+// setListen sets where the forward of a spec listens.
+func setListen(o *forward.ListenOptions, spec configs.ForwardSpec) error {
+	o.Kind = spec.Kind
+	if !spec.PicksPort() {
+		o.Last = 0
+	}
 	if Network(spec.Listen) == "unix" {
 		o.UnixPath = spec.Listen
-		return o, nil
+		return nil
 	}
 	bind, port, err := net.SplitHostPort(spec.Listen)
 	if err != nil {
-		return o, err
-	}
-	if spec.PicksPort() {
-		o.Last = last
+		return err
 	}
 	switch bind {
 	case "127.0.0.1", "localhost": // the loopback pair, ::1 included, is the default
@@ -129,5 +116,49 @@ func listenOptions(spec configs.ForwardSpec, last int) (forward.ListenOptions, e
 		o.Bind = bind
 	}
 	o.Port, err = strconv.Atoi(port)
-	return o, err
+	return err
+}
+
+// FromSSHConfig are the forwards of a host in the user's ssh_config.
+func FromSSHConfig(host string, settings sshconfig.Settings) ([]configs.ForwardSpec, error) {
+	var specs []configs.ForwardSpec
+	var errs []error
+	add := func(kind api.ForwardKind, lines []string) {
+		for _, line := range lines {
+			spec, err := parse(kind, line)
+			specs, errs = append(specs, spec), append(errs, err)
+		}
+	}
+	add(api.ForwardLocal, settings.LocalForwards)
+	add(api.ForwardRemote, settings.RemoteForwards)
+	add(api.ForwardDynamic, settings.DynamicForwards)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(specs) == 0 {
+		return nil, api.Errorf(api.CodeConfig, "no forwards for %s in the ssh config", host).
+			WithHint(`add LocalForward lines there, or set forward = ["5432:db.int:5432"] in the config`)
+	}
+	return specs, nil
+}
+
+// parse reads "8080 [db.int]:80", as ssh -G prints a forward.
+func parse(kind api.ForwardKind, line string) (configs.ForwardSpec, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 || len(words) > 2 {
+		return configs.ForwardSpec{}, fmt.Errorf("ssh config: cannot read forward %q", line)
+	}
+	spec := configs.ForwardSpec{Kind: kind, Listen: words[0]}
+	if _, err := strconv.Atoi(words[0]); err == nil {
+		spec.Listen = net.JoinHostPort("localhost", words[0])
+	}
+	if len(words) == 2 {
+		host, port, err := net.SplitHostPort(words[1])
+		if err != nil {
+			spec.Target = words[1] // a socket
+		} else {
+			spec.Target = net.JoinHostPort(host, port)
+		}
+	}
+	return spec, nil
 }

@@ -10,23 +10,17 @@ fail() {
 
 install_line() {
 	[ -d "$dir" ] || mkdir "$dir" || exit 1
+	[ -e "$file" ] || true >"$file" || exit 1
+	[ -f "$file" ] || fail "$file is no file"
+	[ -w "$file" ] || fail "$file is not writable"
+	! grep -qF "$2" "$file" || exit 0
+	size=$(wc -c <"$file") || exit 1
 	line=$1
-	size=
-	if [ -e "$file" ]; then
-		[ -f "$file" ] || fail "$file is no file"
-		[ -w "$file" ] || fail "$file is not writable"
-		! grep -qF "$2" "$file" || exit 0
-		size=$(wc -c <"$file") || exit 1
-		[ -z "$(tail -c 1 "$file")" ] || line="
+	[ -z "$(tail -c 1 "$file")" ] || line="
 $line" # the last line has no end
-	fi
 	printf '%s\n' "$line" >>"$file" && grep -qxF "$1" "$file" && exit 0
 	# A full disk may have taken half of it.
-	if [ -n "$size" ]; then
-		dd if=/dev/null of="$file" bs=1 seek="$((size))" 2>/dev/null
-	else
-		rm -f "$file"
-	fi
+	dd if=/dev/null of="$file" bs=1 seek="$((size))" 2>/dev/null
 	fail "it could not be written"
 }
 

@@ -17,7 +17,7 @@ func TestAFewEnvironmentsAreRememberedEachAgentOnce(t *testing.T) {
 	client("tmux", "/2")
 	client("desktop", "/3")
 	a.use(nil) // a client that sends none
-	if newest := a.newest(); newest["PATH"] != "/3" {
+	if newest := a.all()[0]; newest["PATH"] != "/3" {
 		t.Errorf("the newest is %v", newest)
 	}
 	if all := a.all(); len(all) != 2 || all[0]["PATH"] != "/3" || all[1]["PATH"] != "/2" {

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
@@ -31,7 +32,7 @@ import (
 type Options struct {
 	Settings *settings.Settings
 	Store    *state.Store
-	Relays   string // the file of the relays that may outlive the agent; "": none
+	Relays   string // the file of the relays that may outlive the agent
 	Prompter tunnel.Prompter
 	Log      *slog.Logger
 	// Changed gets each new state of a host.
@@ -56,9 +57,6 @@ type Hosts struct {
 	Pool *tunnel.Pool
 
 	opt      Options
-	settings *settings.Settings
-	store    *state.Store
-	log      *slog.Logger
 	envs     envs
 	watchers watchers
 	quotas   sync.Map // the last api.QuotaResponse of a host, by its name
@@ -71,24 +69,23 @@ type Hosts struct {
 
 // New returns the hosts. Nothing is connected before Start.
 func New(o Options) *Hosts {
-	h := &Hosts{opt: o, settings: o.Settings, store: o.Store, log: o.Log, relays: &relays{file: o.Relays, log: o.Log}}
+	h := &Hosts{opt: o, relays: openRelays(o.Relays, o.Log)}
 	h.watchers.byKey = map[watcherKey]*jobwatch.Watcher{}
-	h.relays.open()
 	self, err := os.Executable()
 	if err != nil {
-		h.log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
+		h.opt.Log.Warn("cannot find this program, so ssh cannot ask for passwords", "err", err)
 	}
-	h.passwords = passwords.New(h.store, h.envs.newest)
+	h.passwords = passwords.New(h.opt.Store, func() api.Env { return h.envs.all()[0] })
 	h.Pool = tunnel.NewPool(tunnel.Options{
-		Resolver:   h.settings.Resolver,
+		Resolver:   h.opt.Settings.Resolver,
 		Prompter:   o.Prompter,
-		Memory:     h.store,
+		Memory:     h.opt.Store,
 		Passwords:  h.passwords,
 		Passphrase: h.passwords.Passphrase,
 		Askpass:    self,
 		Limits:     o.Connections,
 		Network:    o.Network,
-		Log:        h.log,
+		Log:        h.opt.Log,
 		Changed:    o.Changed,
 		Envs:       h.envs.all,
 		Spelling:   h.spelling,
@@ -135,10 +132,8 @@ func (h *Hosts) Logout(host string) (api.Host, error) {
 // stillUsedError is the error of a logout from a host whose connection other hosts use: a
 // jump host, or the same account by another name.
 func stillUsedError(host string, usedBy []string) *api.Error {
-	labels, commands := make([]string, len(usedBy)), make([]string, len(usedBy))
-	for i, name := range usedBy {
-		labels[i], commands[i] = api.HostLabel(name), "`tunctl logout "+name+"`"
-	}
+	labels := lists.Map(usedBy, api.HostLabel)
+	commands := lists.Map(usedBy, func(name string) string { return "`tunctl logout " + name + "`" })
 	verb := "uses"
 	if len(usedBy) > 1 {
 		verb = "use"
@@ -154,29 +149,29 @@ func (h *Hosts) Node(host *tunnel.Host, o node.Options) *node.Node {
 	learned, _ := h.learned.LoadOrStore(host, &node.Learned{})
 	o.Learned = learned.(*node.Learned)
 	name := host.Status().Alias
-	site, _ := h.settings.Site(name)
-	o.NoResume = !site.Resumes(h.settings.Config().Host(name))
-	o.Records, o.Journals = relaysOf{name, h.relays}, h.relays.journals()
+	site, _ := h.opt.Settings.Site(name)
+	o.NoResume = !site.Resumes(h.opt.Settings.Config().Host(name))
+	o.Records, o.Journals = relaysOf{name, h.relays}, h.relays.journals
 	return node.New(host.Link(), o)
 }
 
 // names are the hosts of the config and the aliases of the ssh config.
 func (h *Hosts) names() []string {
-	aliases, err := sshconfig.Aliases(h.settings.SSHConfig())
+	aliases, err := sshconfig.Aliases(h.opt.Settings.SSHConfig())
 	if err != nil {
-		h.log.Debug("the ssh config's aliases cannot be read", "err", err)
+		h.opt.Log.Debug("the ssh config's aliases cannot be read", "err", err)
 	}
-	return h.settings.Config().HostNames(aliases...)
+	return h.opt.Settings.Config().HostNames(aliases...)
 }
 
 // spelling is what is known about the name of a host that cannot be reached. A name that
 // only a session of the config has may be mistyped there.
 func (h *Hosts) spelling(name string) tunnel.Spelling {
 	names := h.names()
-	remembered := h.store.KnowsHost(name)
+	remembered := h.opt.Store.KnowsHost(name)
 	s := tunnel.Spelling{Written: remembered || slices.Contains(names, name)}
-	sections, _ := sshconfig.Aliases(h.settings.SSHConfig()) // names has logged the error
-	for _, own := range h.settings.Config().Hosts {
+	sections, _ := sshconfig.Aliases(h.opt.Settings.SSHConfig()) // names has logged the error
+	for _, own := range h.opt.Settings.Config().Hosts {
 		sections = append(sections, own.Name)
 	}
 	if !remembered && !slices.Contains(sections, name) {
@@ -210,9 +205,9 @@ func hostHint(typed string, names []string) string {
 // All are the hosts that were asked for, without those that do not exist: a user mistyped the
 // name, and knows it. So does who gave up a host that was never logged in to.
 func (h *Hosts) All() []api.Host {
-	configured := h.settings.Config().HostNames()
+	configured := h.opt.Settings.Config().HostNames()
 	return slices.DeleteFunc(h.Pool.Hosts(), func(x api.Host) bool {
-		return IsUnknown(x) || x.State == api.HostDown && !slices.Contains(configured, x.Alias) && !h.store.KnowsHost(x.Alias)
+		return IsUnknown(x) || x.State == api.HostDown && !slices.Contains(configured, x.Alias) && !h.opt.Store.KnowsHost(x.Alias)
 	})
 }
 
@@ -272,21 +267,24 @@ func (r Runner) Run(ctx context.Context, command string, stdin []byte) (remote.R
 	return remote.Result(res), err
 }
 
-// Connected refuses a host that is not connected. It never connects: that is up
-// to the user.
-func (h *Hosts) Connected(host string) error {
-	if !IsUp(h.Pool.Host(host)) {
+// Connected refuses a host that is not connected, or not allowed. It never connects: that is
+// up to the user.
+func (h *Hosts) Connected(ctx context.Context, host string) error {
+	err := h.Allowed(ctx, host)
+	if err == nil && !IsUp(h.Pool.Host(host)) {
 		return NotConnected(host, "")
 	}
-	return nil
+	return err
 }
 
-// AllowedAndConnected is Connected for a host that a user names.
-func (h *Hosts) AllowedAndConnected(ctx context.Context, host string) error {
-	if err := h.Allowed(ctx, host); err != nil {
-		return err
+// Connect connects a host, for a client that answers its questions, and waits for that.
+func (h *Hosts) Connect(ctx context.Context, host, client string) error {
+	to := h.Pool.Host(host)
+	if IsUp(to) {
+		return nil
 	}
-	return h.Connected(host)
+	to.UpFor(client)
+	return to.Await(ctx)
 }
 
 // NotConnected is the error of what needs a connection to a host; the effect continues
@@ -311,7 +309,7 @@ func (h *Hosts) RetryUntilUp(ctx context.Context, host *tunnel.Host, do func() e
 		if err == nil || !isTransient(err) || ctx.Err() != nil {
 			return err
 		}
-		h.log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
+		h.opt.Log.Info("retrying when the host responds", "host", host.Status().Alias, "err", err)
 		waiting(err)
 		pause := h.opt.Retry
 		if IsNoAnswer(err) {
@@ -387,6 +385,3 @@ func (e *envs) all() []api.Env {
 	}
 	return slices.Clone(e.list)
 }
-
-// newest is the environment of the newest client.
-func (e *envs) newest() api.Env { return e.all()[0] }

@@ -27,7 +27,7 @@ const (
 
 // Jobs lists the user's jobs on a connected host, with those that have ended if wanted.
 func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResponse, error) {
-	jobs, err := h.ConnectedWatcher(host)
+	jobs, err := h.ConnectedWatcher(ctx, host)
 	if err != nil {
 		return api.JobsResponse{}, err
 	}
@@ -57,7 +57,7 @@ func (h *Hosts) LastJobs(host string) []api.Job {
 
 // Job returns all details of one job.
 func (h *Hosts) Job(ctx context.Context, host, id string) (api.Job, error) {
-	jobs, err := h.ConnectedWatcher(host)
+	jobs, err := h.ConnectedWatcher(ctx, host)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -73,13 +73,13 @@ func (h *Hosts) Job(ctx context.Context, host, id string) (api.Job, error) {
 }
 
 // Scheduler returns the scheduler of a connected host.
-func (h *Hosts) Scheduler(ctx context.Context, host string) (string, error) {
-	jobs, err := h.ConnectedWatcher(host)
+func (h *Hosts) Scheduler(ctx context.Context, host string) (api.SchedulerResponse, error) {
+	jobs, err := h.ConnectedWatcher(ctx, host)
 	if err != nil {
-		return "", err
+		return api.SchedulerResponse{}, err
 	}
 	name, err := jobs.Scheduler(ctx)
-	return name, SchedulerError(host, err)
+	return api.SchedulerResponse{Scheduler: name}, SchedulerError(host, err)
 }
 
 // SchedulerError says which host has the scheduler that does not respond.
@@ -122,28 +122,28 @@ const endLines = 5
 
 // LogEnd is the end of the log of a job that finished while nobody followed it; "" if it cannot be read.
 func (h *Hosts) LogEnd(ctx context.Context, host string, job api.Job) string {
-	if job.State != api.JobFinished || job.Log == "" {
+	if job.State != api.JobFinished {
 		return ""
 	}
-	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, endLines)
-	if err != nil {
-		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
+	return string(h.tail(ctx, host, job, endLines))
+}
+
+// tail is the end of a job's log; nil if it cannot be read.
+func (h *Hosts) tail(ctx context.Context, host string, job api.Job, lines int) []byte {
+	if job.Log == "" {
+		return nil
 	}
-	return string(text)
+	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, lines)
+	if err != nil {
+		h.opt.Log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
+	}
+	return text
 }
 
 // detectServer returns the server in the last lines of a job's log, if any.
 func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app, where string) {
-	if job.Log == "" {
-		return "", ""
-	}
-	text, err := joblog.Tail(ctx, Runner{Host: h.Pool.Host(host)}, job.Log, candidateLines)
-	if err != nil {
-		h.log.Debug("cannot read the log of a job", "job", job.ID, "err", err)
-		return "", ""
-	}
-	d := h.settings.Detector("")
-	_, _ = d.Write(text)
+	d := h.opt.Settings.Detector("")
+	_, _ = d.Write(h.tail(ctx, host, job, candidateLines))
 	d.Flush()
 	f := d.Finding()
 	switch {
@@ -157,21 +157,21 @@ func (h *Hosts) detectServer(ctx context.Context, host string, job api.Job) (app
 
 // Look finds out what a connected host has for a first session there.
 func (h *Hosts) Look(ctx context.Context, host string) (api.Look, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
+	if err := h.Connected(ctx, host); err != nil {
 		return api.Look{}, err
 	}
 	look, err := h.Watcher(host).Discover(ctx)
 	if err != nil {
 		return look, SchedulerError(host, err)
 	}
-	h.store.SetFound(host, choicesIn(look))
+	h.opt.Store.SetFound(host, choicesIn(look))
 	look.Serving = h.servingJobs(ctx, host)
 	return look, nil
 }
 
 // Free is what the user may use on a connected host now, not older than the site's time between queries.
 func (h *Hosts) Free(ctx context.Context, host string) (api.Free, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
+	if err := h.Connected(ctx, host); err != nil {
 		return api.Free{}, err
 	}
 	free, err := h.Watcher(host).Free(ctx)
@@ -181,7 +181,7 @@ func (h *Hosts) Free(ctx context.Context, host string) (api.Free, error) {
 
 // Found are the values that a look or a fresh [Hosts.Free] found for choices.
 func (h *Hosts) Found(host string) map[string][]string {
-	found, most := h.store.Found(host), 0
+	found, most := h.opt.Store.Found(host), 0
 	for _, w := range h.watchers.of(host) {
 		if free, fresh := w.KnownFree(); fresh {
 			most = max(most, free.Cluster.FreeGPUs)
@@ -235,7 +235,7 @@ func (h *Hosts) servingJobs(ctx context.Context, host string) []api.Candidate {
 	defer cancel()
 	running, err := h.Running(ctx, host)
 	if err != nil {
-		h.log.Debug("cannot list the jobs of a host", "host", host, "err", err)
+		h.opt.Log.Debug("cannot list the jobs of a host", "host", host, "err", err)
 		return []api.Candidate{}
 	}
 	return slices.DeleteFunc(h.Inspect(ctx, host, running), func(c api.Candidate) bool { return c.App == "" })
@@ -297,8 +297,8 @@ func (h *Hosts) WatcherOn(host string) (w *jobwatch.Watcher, account string) {
 }
 
 // ConnectedWatcher is Watcher for a host that must be connected.
-func (h *Hosts) ConnectedWatcher(host string) (*jobwatch.Watcher, error) {
-	if err := h.Connected(host); err != nil {
+func (h *Hosts) ConnectedWatcher(ctx context.Context, host string) (*jobwatch.Watcher, error) {
+	if err := h.Connected(ctx, host); err != nil {
 		return nil, err
 	}
 	return h.Watcher(host), nil

@@ -2,18 +2,23 @@ package hosts
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	_ "embed"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
-	"tunctl/internal/agent/passwords"
 	"tunctl/internal/api"
+	"tunctl/internal/atomicfile"
+	"tunctl/internal/home"
 	"tunctl/internal/posixsh"
 	"tunctl/tunnel"
 )
@@ -27,31 +32,31 @@ var keyScript string
 const undoTimeout = 30 * time.Second
 
 // OfferKey reports whether to offer the user a key for a host that is connected: once, and if there is none.
-func (h *Hosts) OfferKey(ctx context.Context, host string) (bool, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
-		return false, err
+func (h *Hosts) OfferKey(ctx context.Context, host string) (api.KeyOffer, error) {
+	if err := h.Connected(ctx, host); err != nil {
+		return api.KeyOffer{}, err
 	}
 	path, err := h.keyPath(ctx, host)
 	if err != nil {
-		return false, err
+		return api.KeyOffer{}, err
 	}
 	_, err = os.Stat(path)
-	offer := errors.Is(err, fs.ErrNotExist) && !h.store.Known(host).KeyOffered && h.Pool.Host(host).Status().Transport != api.TransportOpenSSH
-	h.store.Remember(host, func(k *api.Known) { k.KeyOffered = true })
-	return offer, nil
+	offer := errors.Is(err, fs.ErrNotExist) && !h.opt.Store.Known(host).KeyOffered && h.Pool.Host(host).Status().Transport != api.TransportOpenSSH
+	h.opt.Store.Remember(host, func(k *api.Known) { k.KeyOffered = true })
+	return api.KeyOffer{Offer: offer}, nil
 }
 
 // keyPath is the file of the key for the account that a host's name leads to.
 func (h *Hosts) keyPath(ctx context.Context, host string) (string, error) {
 	account, err := h.Pool.Settings(ctx, host)
-	return h.settings.Key(&account), err
+	return h.opt.Settings.Key(&account), err
 }
 
 // InstallKey makes a key for a host, unless there is one, and has the host accept it; plain is one
 // without a passphrase. If the host does not accept it, nothing has changed. Where keys belong to a
 // site's portal, the user takes it there.
 func (h *Hosts) InstallKey(ctx context.Context, host string, plain bool) (api.Key, error) {
-	if err := h.AllowedAndConnected(ctx, host); err != nil {
+	if err := h.Connected(ctx, host); err != nil {
 		return api.Key{}, err
 	}
 	to := h.Pool.Host(host)
@@ -68,7 +73,7 @@ func (h *Hosts) InstallKey(ctx context.Context, host string, plain bool) (api.Ke
 	_, err = os.Stat(path)
 	isNew := errors.Is(err, fs.ErrNotExist)
 	if isNew {
-		if err := h.passwords.MakeKey(ctx, path, keyComment(), plain); err != nil {
+		if err := h.makeKey(ctx, path, plain); err != nil {
 			return api.Key{}, api.Errorf(api.CodeFailed, "could not make a key for %s: %w", host, err)
 		}
 	}
@@ -78,18 +83,18 @@ func (h *Hosts) InstallKey(ctx context.Context, host string, plain bool) (api.Ke
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
-	return api.Key{}, withCause(err, h.passwords.RemoveKey(ctx, path))
+	return api.Key{}, withCause(err, h.deleteKey(ctx, path))
 }
 
 func (h *Hosts) installKey(ctx context.Context, to *tunnel.Host, path string) (api.Key, error) {
-	signer, err := h.passwords.Key(ctx, path)
+	signer, err := h.readKey(ctx, path)
 	if err != nil {
 		return api.Key{}, err
 	}
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 	key := api.Key{File: path, Line: line + " " + keyComment()}
 	host := to.Status().Alias
-	if site, ok := h.settings.Site(host); ok && site.Keys != "" {
+	if site, ok := h.opt.Settings.Site(host); ok && site.Keys != "" {
 		key.Portal = site.Keys
 		return key, nil
 	}
@@ -124,19 +129,93 @@ func (h *Hosts) RemoveKey(ctx context.Context, host string) (api.Key, error) {
 	}
 	h.keys.Lock()
 	defer h.keys.Unlock()
-	public, err := passwords.PublicKey(path)
+	public, err := publicKey(path)
 	if err != nil {
 		return api.Key{}, api.Errorf(api.CodeUsage, "tunctl has made no key for %s: %w", host, err)
 	}
 	key := api.Key{File: path, Line: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))}
-	if site, ok := h.settings.Site(host); ok && site.Keys != "" {
+	if site, ok := h.opt.Settings.Site(host); ok && site.Keys != "" {
 		key.Portal = site.Keys
-	} else if err := h.AllowedAndConnected(ctx, host); err != nil {
+	} else if err := h.Connected(ctx, host); err != nil {
 		return key, err
 	} else if err := h.changeKeys(ctx, h.Pool.Host(host), "remove", key.Line); err != nil {
 		return key, err
 	}
-	return key, h.passwords.RemoveKey(ctx, path)
+	return key, h.deleteKey(ctx, path)
+}
+
+// makeKey makes a private key in a file. Its passphrase is random and in the system's keyring, unless
+// plain is set: then it has none. Nothing is left behind if that fails.
+func (h *Hosts) makeKey(ctx context.Context, path string, plain bool) error {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	if plain {
+		block, err := ssh.MarshalPrivateKey(private, keyComment())
+		return writeKey(path, block, err)
+	}
+	passphrase := rand.Text()
+	if err := h.passwords.Keep(ctx, path, passphrase, api.KeepKeyring); err != nil {
+		return err
+	}
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(private, keyComment(), []byte(passphrase))
+	if err = writeKey(path, block, err); err != nil {
+		err = errors.Join(err, h.passwords.Forget(ctx, path))
+	}
+	return err
+}
+
+// writeKey writes a new key to a file, unless it could not be made.
+func writeKey(path string, key *pem.Block, err error) error {
+	if err == nil {
+		err = home.MakePrivate(filepath.Dir(path))
+	}
+	if err != nil {
+		return err
+	}
+	return atomicfile.Create(path, pem.EncodeToMemory(key), 0o600)
+}
+
+// readKey reads a key that makeKey has made.
+func (h *Hosts) readKey(ctx context.Context, path string) (ssh.Signer, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ssh.ParsePrivateKey(text)
+	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); !locked {
+		return key, err
+	}
+	passphrase, err := h.passwords.Passphrase(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return ssh.ParsePrivateKeyWithPassphrase(text, []byte(passphrase))
+}
+
+// publicKey is the public half of such a key. It needs no passphrase.
+func publicKey(path string) (ssh.PublicKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ssh.ParsePrivateKey(text)
+	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
+		return locked.PublicKey, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return key.PublicKey(), nil
+}
+
+// deleteKey deletes a key here, with its passphrase.
+func (h *Hosts) deleteKey(ctx context.Context, path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return h.passwords.Forget(ctx, path)
 }
 
 // changeKeys installs or removes a line of ~/.ssh/authorized_keys, or explains why the host may not

@@ -30,14 +30,14 @@ func TestAKnownQuotaAsksNothingOfAHost(t *testing.T) {
 
 func TestQuotasAreAskedAgainWhenTheSiteHasChanged(t *testing.T) {
 	h := hostsAt(t, "[host.narval]\nsite = \"mine\"\n")
-	file := filepath.Join(configs.SitesFolder(h.settings.Config().Path), "mine.toml")
+	file := filepath.Join(configs.SitesFolder(h.opt.Settings.Config().Path), "mine.toml")
 	site := func(reader string) {
 		t.Helper()
 		text := "title = \"Mine\"\nscheduler = \"slurm\"\nbalance = [\"quota -s\"]\n" + reader
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if changed, err := h.settings.Reload(); err != nil || !changed {
+		if changed, err := h.opt.Settings.Reload(); err != nil || !changed {
 			t.Fatal(changed, err)
 		}
 		h.Reload()

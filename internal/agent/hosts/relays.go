@@ -22,8 +22,9 @@ import (
 // since its secrets are nobody else's. An agent that finds some there ends them: their clients
 // were those of an agent that is gone.
 type relays struct {
-	file string // "": they are not saved
-	log  *slog.Logger
+	file     string
+	journals string // the folder of what pages have taken of their kernels
+	log      *slog.Logger
 
 	mu   sync.Mutex
 	list []relay
@@ -36,55 +37,38 @@ type relay struct {
 
 	Left time.Time `json:"left,omitzero"` // since when nobody uses it
 
-	tried    time.Time // the connection over which it could not be ended
-	failures int
-	next     time.Time // when it is tried again at the earliest
+	tried time.Time // the connection over which it could not be ended
+	next  time.Time // when it is tried again at the earliest; zero: it was never tried
 }
 
 // isOver reports whether a relay must have ended by itself.
 func (r relay) isOver() bool { return !r.Left.IsZero() && time.Since(r.Left) > node.Hold }
 
-// open reads the file. Everything in it was left.
-func (r *relays) open() {
-	data, err := os.ReadFile(r.file)
+// openRelays reads the file. Everything in it was left. Journals that no relay can keep any more are removed.
+func openRelays(file string, log *slog.Logger) *relays {
+	r := &relays{file: file, journals: filepath.Join(filepath.Dir(file), "pages"), log: log}
+	data, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(data, &r.list)
 	}
-	if err != nil && r.file != "" && !errors.Is(err, fs.ErrNotExist) {
-		r.log.Warn("cannot read which relays were left", "err", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("cannot read which relays were left", "err", err)
 	}
 	for i := range r.list {
 		if r.list[i].Left.IsZero() {
 			r.list[i].Left = time.Now()
 		}
 	}
-	r.openJournals()
-}
-
-// journals is the folder of what pages have taken of their kernels. Those that no relay can keep any more are
-// removed when the agent starts.
-func (r *relays) journals() string {
-	if r.file == "" {
-		return ""
+	if err := os.MkdirAll(r.journals, 0o700); err != nil {
+		log.Warn("cannot note what pages have taken", "err", err)
 	}
-	return filepath.Join(filepath.Dir(r.file), "pages")
-}
-
-// openJournals makes the folder, and removes what is old.
-func (r *relays) openJournals() {
-	if r.file == "" {
-		return
-	}
-	folder := r.journals()
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		r.log.Warn("cannot note what pages have taken", "err", err)
-	}
-	old, _ := os.ReadDir(folder)
+	old, _ := os.ReadDir(r.journals)
 	for _, entry := range old {
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > 2*node.Hold {
-			_ = os.Remove(filepath.Join(folder, entry.Name()))
+			_ = os.Remove(filepath.Join(r.journals, entry.Name()))
 		}
 	}
+	return r
 }
 
 // change changes the list, and saves it.
@@ -92,9 +76,6 @@ func (r *relays) change(apply func([]relay) []relay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = slices.DeleteFunc(apply(r.list), relay.isOver)
-	if r.file == "" {
-		return
-	}
 	data, err := json.Marshal(r.list)
 	if err == nil {
 		err = atomicfile.Write(r.file, data, 0o600)
@@ -160,11 +141,10 @@ func (r relaysOf) failed(record node.Record, pause time.Duration) {
 	defer r.all.mu.Unlock()
 	if i := slices.IndexFunc(r.all.list, r.is(record)); i >= 0 {
 		x := &r.all.list[i]
-		x.failures++
-		x.next = time.Now().Add(pause)
-		if x.failures > 1 {
-			x.next = time.Now().Add(time.Hour)
+		if !x.next.IsZero() {
+			pause = time.Hour
 		}
+		x.next = time.Now().Add(pause)
 	}
 }
 
@@ -201,10 +181,10 @@ func (h *Hosts) endRelay(ctx context.Context, host string, record node.Record) {
 		relaysOf{host, h.relays}.failed(record, time.Hour)
 		return
 	case err != nil:
-		h.log.Info("a relay that was left could not be ended", "host", host, "job", record.Job, "err", err)
+		h.opt.Log.Info("a relay that was left could not be ended", "host", host, "job", record.Job, "err", err)
 		relaysOf{host, h.relays}.failed(record, time.Minute)
 		return
 	}
-	h.log.Info("ended a relay that was left", "host", host, "job", record.Job)
+	h.opt.Log.Info("ended a relay that was left", "host", host, "job", record.Job)
 	relaysOf{host, h.relays}.Remove(record, false)
 }

@@ -14,11 +14,7 @@ import (
 
 func TestRelaysThatAnAgentLeftAreForTheNextOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "relays.json")
-	open := func() *relays {
-		r := &relays{file: file, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-		r.open()
-		return r
-	}
+	open := func() *relays { return openRelays(file, slog.New(slog.NewTextHandler(t.Output(), nil))) }
 	record := func(job string) node.Record {
 		return node.Record{Names: []string{"cn01"}, Job: job, Ticket: step.Ticket{Socket: "socket" + job, Secret: "secret" + job}}
 	}

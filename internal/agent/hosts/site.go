@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/remote"
@@ -17,7 +16,7 @@ import (
 // WithSiteHint adds to an unreachable host's error what its site requires before SSH,
 // such as a VPN, and whether that is so.
 func (h *Hosts) WithSiteHint(ctx context.Context, host string, err error) error {
-	site, ok := h.settings.Site(host)
+	site, ok := h.opt.Settings.Site(host)
 	if !ok || !api.HasCode(err, api.CodeUnreachable) {
 		return err
 	}
@@ -28,21 +27,12 @@ func (h *Hosts) WithSiteHint(ctx context.Context, host string, err error) error 
 	return api.ReplaceHint(err, "%s", advice)
 }
 
-// SiteOf is a host's site: the named one, else the generic one of its scheduler.
-func (h *Hosts) SiteOf(ctx context.Context, host string, jobs *jobwatch.Watcher) (configs.Site, error) {
-	scheduler, err := jobs.Scheduler(ctx)
-	if err != nil {
-		return configs.Site{}, err
-	}
-	return h.settings.Sites().ForHost(h.settings.Config().Host(host), scheduler)
-}
-
 // WatchOptions say how to query a host's scheduler: as the config says, else as the
 // site asks for, which can only be gentler than our own limits.
 func (h *Hosts) WatchOptions(host string) jobwatch.Options {
-	own := h.settings.Config().Host(host)
-	o := jobwatch.Options{Host: host, Scheduler: own.Scheduler, Limits: h.opt.Jobs, Log: h.log.With("host", host)}
-	site, ok := h.settings.Site(host)
+	own := h.opt.Settings.Config().Host(host)
+	o := jobwatch.Options{Host: host, Scheduler: own.Scheduler, Limits: h.opt.Jobs, Log: h.opt.Log.With("host", host)}
+	site, ok := h.opt.Settings.Site(host)
 	if ok {
 		o.Scheduler = cmp.Or(o.Scheduler, site.Scheduler)
 	}
@@ -77,7 +67,7 @@ func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaRespo
 	if last, ok := known.(api.QuotaResponse); ok && !req.Refresh && time.Since(last.At) < h.opt.Quota {
 		return last, nil
 	}
-	if err := h.AllowedAndConnected(ctx, req.Host); err != nil {
+	if err := h.Connected(ctx, req.Host); err != nil {
 		return api.QuotaResponse{}, err
 	}
 	now, err := h.runQuotaCommands(ctx, req.Host)
@@ -85,7 +75,7 @@ func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaRespo
 		return api.QuotaResponse{}, err
 	}
 	h.quotas.Store(req.Host, now)
-	h.store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
+	h.opt.Store.SetBalances(api.HostBalances{Host: req.Host, Balances: now.Balances, At: now.At})
 	return now, nil
 }
 
@@ -93,7 +83,11 @@ func (h *Hosts) Quota(ctx context.Context, req api.QuotaRequest) (api.QuotaRespo
 // have are left out: a generic site lists more than one.
 func (h *Hosts) runQuotaCommands(ctx context.Context, host string) (api.QuotaResponse, error) {
 	out := api.QuotaResponse{Reports: []api.CommandReport{}}
-	site, err := h.SiteOf(ctx, host, h.Watcher(host))
+	scheduler, err := h.Watcher(host).Scheduler(ctx)
+	if err != nil {
+		return out, err
+	}
+	site, err := h.opt.Settings.Sites().ForHost(h.opt.Settings.Config().Host(host), scheduler)
 	if err != nil {
 		return out, err
 	}

@@ -34,7 +34,7 @@ func hostsAt(t *testing.T, config string) *Hosts {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	return New(Options{
-		Settings: settings.Open(paths, "", log), Store: store, Log: log, Changed: func(api.Host) {},
+		Settings: settings.Open(paths, "", log), Store: store, Relays: filepath.Join(dir, "relays"), Log: log, Changed: func(api.Host) {},
 		Connections: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits(), Quota: time.Hour,
 	})
 }
@@ -78,7 +78,7 @@ func TestSiteHint(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	a := hostsAt(t, "[host.vpn]\nsite = \"behind\"\n[host.open]\nsite = \"narval\"\n")
-	folder := configs.SitesFolder(a.settings.Config().Path)
+	folder := configs.SitesFolder(a.opt.Settings.Config().Path)
 	site := fmt.Sprintf("title = \"Behind a VPN\"\nbefore = \"Connect to the VPN.\"\nprobe = %q\n", listener.Addr())
 	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "behind.toml"), []byte(site), 0o600)); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ private = "/work/{group}/.tunctl"
 func strictHosts(t *testing.T, host string) *Hosts {
 	t.Helper()
 	a := hostsAt(t, "[host.strict]\nsite = \"strict\"\n"+host)
-	folder := configs.SitesFolder(a.settings.Config().Path)
+	folder := configs.SitesFolder(a.opt.Settings.Config().Path)
 	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "strict.toml"), []byte(strictSite), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -26,10 +26,10 @@ func watching(t *testing.T, config string) *Hosts {
 
 func use(t *testing.T, h *Hosts, config string) {
 	t.Helper()
-	if err := os.WriteFile(h.settings.Config().Path, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(h.opt.Settings.Config().Path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := h.settings.Reload(); !changed || err != nil {
+	if changed, err := h.opt.Settings.Reload(); !changed || err != nil {
 		t.Fatal(changed, err)
 	}
 }

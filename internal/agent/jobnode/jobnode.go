@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -38,8 +37,6 @@ type Options struct {
 	Grace time.Duration
 	// Site is the site of the host, if it has one, as it is now.
 	Site func() (configs.Site, bool)
-	// Reached reports whether the login node connects to the job's page by that name of a node.
-	Reached func(node string) bool
 	// Held is called when what Run.Held or Run.Cells returns has changed.
 	Held func()
 	Log  *slog.Logger
@@ -55,7 +52,7 @@ type Run struct {
 	mu     sync.Mutex
 	job    api.Job
 	server string                // the node of its server, if that is known
-	port   int                   // of its server; 0: not known
+	page   api.Endpoint          // of its server, as it was last reached
 	open   map[string]*node.Node // by name; each is connected when it is first used
 	// notices are what the user should know about the way into the job. The first who runs
 	// something there is told.
@@ -153,13 +150,14 @@ var errRunOver = errors.New("the job has ended, or moved to another node")
 // Node returns the node of that name, which is connected when it is first used.
 func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	n.mu.Lock()
-	known, job := n.open[name], n.job
+	known, job, page := n.open[name], n.job, n.page
 	n.mu.Unlock()
 	if known != nil {
 		return known, nil
 	}
 	var since time.Time // other names of the node are looked up
-	if n.Reached(name) || n.SameAsHost(name) {
+	reached := page.Reach == api.ReachLogin && api.SameNode(page.Host, name)
+	if reached || n.SameAsHost(name) {
 		since = time.Now() // this one is enough
 	}
 	o := node.Options{Names: n.DialNames(ctx, "", name, since), Notice: n.AddNotice, Held: n.Options.Held}
@@ -184,7 +182,7 @@ func (n *Run) Node(ctx context.Context, name string) (*node.Node, error) {
 	}
 	if n.open[name] == nil { // else another caller was faster
 		n.open[name] = n.Open(o)
-		n.open[name].SetServer(n.port)
+		n.open[name].SetServer(n.page.Port)
 	}
 	return n.open[name], nil
 }
@@ -224,10 +222,9 @@ func (n *Run) Cells() (all api.Cells) {
 // Held is what the last lost connection meant for what runs inside the job; nil: none was lost.
 func (n *Run) Held() *api.Held {
 	n.mu.Lock()
-	open := slices.Collect(maps.Values(n.open))
-	n.mu.Unlock()
+	defer n.mu.Unlock()
 	var all api.Held
-	for _, node := range open {
+	for _, node := range n.open {
 		all = all.Merge(node.Held())
 	}
 	if all.Since.IsZero() {
@@ -299,14 +296,14 @@ func (n *Run) TakeNotices() []string {
 	return list
 }
 
-// SetServer sets where the server of the main page was found: its log may name one of the
-// nodes. Programs inside the job get its environment.
-func (n *Run) SetServer(announced string, port int) {
+// SetServer sets where the server of the main page was found, and how it is reached: its log may
+// name one of the nodes. Programs inside the job get its environment.
+func (n *Run) SetServer(announced string, page api.Endpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.server, n.port = "", port
+	n.server, n.page = "", page
 	for _, node := range n.open {
-		node.SetServer(port)
+		node.SetServer(page.Port)
 	}
 	all := jobwatch.Nodes(n.job)
 	if i := slices.IndexFunc(all, func(name string) bool { return api.SameNode(name, announced) }); i >= 0 {
@@ -318,7 +315,7 @@ func (n *Run) SetServer(announced string, port int) {
 func (n *Run) ServerPort() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.port
+	return n.page.Port
 }
 
 // DialNames are the names by which the login node may dial a node: an address in the log,

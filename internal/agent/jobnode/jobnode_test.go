@@ -22,11 +22,11 @@ func TestANodeOfAJobIsNamedOrNumbered(t *testing.T) {
 			t.Errorf("%q: %v", which, err)
 		}
 	}
-	nodes.SetServer("cn02.cluster.org", 8888)
+	nodes.SetServer("cn02.cluster.org", api.Endpoint{Port: 8888})
 	if got, _ := nodes.find(""); got != "cn02" {
 		t.Errorf("the server runs on cn02, and %q is chosen", got)
 	}
-	nodes.SetServer("localhost", 8888)
+	nodes.SetServer("localhost", api.Endpoint{Port: 8888})
 	if got, _ := nodes.find(""); got != "cn01" {
 		t.Errorf("a server on any loopback is looked for on %q", got)
 	}

@@ -39,9 +39,9 @@ func (l *Ledger) Obtain(ctx context.Context, host *tunnel.Host, jobs *jobwatch.W
 	}, func(why error) {
 		switch {
 		case errors.Is(why, api.ErrBusy):
-			l.show("waiting until your own shell or copy ends: the host allows no more commands at a time")
+			l.ShowDoing("waiting until your own shell or copy ends: the host allows no more commands at a time")
 		case hosts.IsNoAnswer(why):
-			l.show("the scheduler does not respond; trying again")
+			l.ShowDoing("the scheduler does not respond; trying again")
 		}
 	})
 	return job, err
@@ -50,8 +50,7 @@ func (l *Ledger) Obtain(ctx context.Context, host *tunnel.Host, jobs *jobwatch.W
 // find adopts the session's job if it exists on the account, and else submits it if a
 // user permitted that.
 func (f *finder) find(ctx context.Context) (api.Job, error) {
-	jobs, account := f.jobs, f.account
-	f.show("asking the scheduler about the job")
+	f.ShowDoing("asking the scheduler about the job")
 	if err := f.Recover(ctx, f.host()); err != nil {
 		return api.Job{}, err
 	}
@@ -63,14 +62,14 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 		if sub.Role == state.RoleNext && last.Job != nil && last.Job.Unused() {
 			continue // it is cancelled
 		}
-		job, found, err := jobs.Find(ctx, f.query(sub))
-		found = found && sub.Matches(job, account)
+		job, found, err := f.jobs.Find(ctx, f.query(sub))
+		found = found && sub.Matches(job, f.account)
 		switch {
 		case err != nil:
 			return api.Job{}, err
 		case found && usable(job):
-			return job, f.adopt(job, sub, account, cmp.Or(job.Seen, began))
-		case sub.Job == nil || sub.Elsewhere(account): // it may still appear
+			return job, f.adopt(job, sub, f.account, cmp.Or(job.Seen, began))
+		case sub.Job == nil || sub.Elsewhere(f.account): // it may still appear
 		case !found && sub.Role == state.RoleJob && recentlySubmitted(*sub.Job):
 			unlisted = sub
 		case !found && !f.confirmGone(sub, began):
@@ -89,13 +88,13 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 	case err != nil:
 		return api.Job{}, err
 	case job.ID != "":
-		return job, f.adopt(job, sub, account, cmp.Or(job.Seen, began))
+		return job, f.adopt(job, sub, f.account, cmp.Or(job.Seen, began))
 	}
 	if unlisted.Job != nil { // the watch will see it, and nothing is submitted
-		return *unlisted.Job, f.adopt(*unlisted.Job, unlisted, account, time.Time{})
+		return *unlisted.Job, f.adopt(*unlisted.Job, unlisted, f.account, time.Time{})
 	}
 	if missed.Job != nil {
-		f.show("the scheduler does not know job %s; asking again, since one answer may be wrong", missed.Job.ID)
+		f.ShowDoing("the scheduler does not know job %s; asking again, since one answer may be wrong", missed.Job.ID)
 		if err := ctxtime.Sleep(ctx, f.Limits.Jobs.LookApart()); err != nil {
 			return api.Job{}, err
 		}
@@ -108,9 +107,9 @@ func (f *finder) find(ctx context.Context) (api.Job, error) {
 		return api.Job{}, err
 	}
 	if job.ID != "" {
-		return job, f.adopt(job, state.Submission{}, account, began)
+		return job, f.adopt(job, state.Submission{}, f.account, began)
 	}
-	if text := onOtherAccount(rec.Current(), f.host(), account); text != "" {
+	if text := onOtherAccount(rec.Current(), f.host(), f.account); text != "" {
 		f.notify("job %s may still be running: %s", rec.Current().Job.ID, text)
 	}
 	return f.submit(ctx)
@@ -187,20 +186,14 @@ func (f *finder) submittedElsewhere(ctx context.Context) (api.Job, error) {
 		if !usable(x.Job) {
 			continue
 		}
-		base := f.Base()
-		f.notify("job %s of %s was started from %s; opening it. `tunctl up %s --as %s` starts a second one",
-			x.Job.ID, f.Name, otherComputer(x.Computer), base, f.FreeName(base))
+		from, base := "another computer", f.Base()
+		if x.Computer != "" {
+			from += fmt.Sprintf(" (%s)", api.Sanitize(x.Computer))
+		}
+		f.notify("job %s of %s was started from %s; opening it. `tunctl up %s --as %s` starts a second one", x.Job.ID, f.Name, from, base, f.FreeName(base))
 		return x.Job, nil
 	}
 	return api.Job{}, err
-}
-
-// otherComputer names the computer of a submission that is not in this one's record.
-func otherComputer(name string) string {
-	if name == "" {
-		return "another computer"
-	}
-	return fmt.Sprintf("another computer (%s)", api.Sanitize(name))
 }
 
 // noJobError says that the session has no job, and that no user permits a submission.
@@ -247,21 +240,20 @@ func noSuchJobError(cfg configs.Session, code api.Code) *api.Error {
 // or the agent breaks in between, the next attempt with the same tag finds the job instead
 // of submitting another.
 func (f *finder) submit(ctx context.Context) (api.Job, error) {
-	jobs, account := f.jobs, f.account
 	cfg := f.owner.Config()
 	if cfg.Submit == "" {
 		return api.Job{}, noSuchJobError(cfg, api.CodeFailed)
 	}
 	was := f.Current()
 	interrupted := was
-	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(account) {
+	if was.Job != nil || was.Doubt || was.Cancel || was.Elsewhere(f.account) {
 		interrupted = state.Submission{}
 	}
 	plan, sub, err := f.begin(f.Source(cfg), interrupted)
 	if err != nil {
 		return api.Job{}, err
 	}
-	order, err := plan.Order(ctx, jobs, sub.Tag)
+	order, err := plan.Order(ctx, f.jobs, sub.Tag)
 	if err == nil && !f.permitted() { // it may have ended meanwhile
 		err = f.noJobError(was)
 	}
@@ -283,12 +275,12 @@ func (f *finder) submit(ctx context.Context) (api.Job, error) {
 	}
 	order.Awaited = true
 	began := time.Now()
-	job, err := plan.Submit(ctx, jobs, order)
+	job, err := plan.Submit(ctx, f.jobs, order)
 	if err = submit.RefuseUnreached(err); err != nil {
 		f.Lost(sub, err)
 		return api.Job{}, err
 	}
-	err = f.adopt(job, sub, account, time.Now())
+	err = f.adopt(job, sub, f.account, time.Now())
 	f.owner.Change(func(f *facts.Facts) { // its job may have ended already, and is not submitted again
 		if !f.Permit.GivenAfter(began) {
 			f.EndPermit()

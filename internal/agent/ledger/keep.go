@@ -30,7 +30,7 @@ const KeepSlack = 2 * time.Minute
 // the queue when the running job ends, and watches it. Until then the forward stays with
 // the running job: nothing that works is taken away.
 type Keeper struct {
-	ledger  *Ledger
+	*Ledger
 	jobs    *jobwatch.Watcher
 	updates chan api.Job
 	retry   time.Time // not before then, after a failure
@@ -38,7 +38,7 @@ type Keeper struct {
 
 // NewKeeper returns the keeper for a job.
 func (l *Ledger) NewKeeper(jobs *jobwatch.Watcher) *Keeper {
-	return &Keeper{ledger: l, jobs: jobs, updates: make(chan api.Job, 1)}
+	return &Keeper{Ledger: l, jobs: jobs, updates: make(chan api.Job, 1)}
 }
 
 // Update says how the job is now. One goroutine does.
@@ -50,7 +50,7 @@ func (k *Keeper) Serve(ctx context.Context) {
 	var watch *jobwatch.Watch // on the next job; nil: there is none
 	defer func() { closeWatch(watch) }()
 	for {
-		next := k.ledger.next().Job
+		next := k.next().Job
 		switch {
 		case next == nil:
 			closeWatch(watch)
@@ -62,19 +62,19 @@ func (k *Keeper) Serve(ctx context.Context) {
 		var updates <-chan jobwatch.Report
 		if watch != nil {
 			updates = watch.C()
-		} else if !k.ledger.isFollowed(job) {
+		} else if !k.isFollowed(job) {
 			due = ctxtime.WallTimer(k.due(job))
 		}
 		select {
 		case job = <-k.updates:
 			if k.isExtended(job) {
-				k.ledger.CancelNext(fmt.Sprintf("job %s was extended", job.ID))
+				k.CancelNext(fmt.Sprintf("job %s was extended", job.ID))
 			}
 		case next := <-updates:
-			k.handleNext(k.ledger.AsRecorded(next.Job))
+			k.handleNext(k.AsRecorded(next.Job))
 		case <-due:
 			// The user may have cancelled it meanwhile.
-			if due := k.due(job); !due.IsZero() && !due.After(time.Now()) && !k.ledger.isFollowed(job) {
+			if due := k.due(job); !due.IsZero() && !due.After(time.Now()) && !k.isFollowed(job) {
 				k.submitDue(ctx, job)
 			}
 		case <-ctx.Done():
@@ -86,10 +86,10 @@ func (k *Keeper) Serve(ctx context.Context) {
 // due is when to submit the next job, by our clock: before the end by one and a half times as long
 // as this job waited, but not in the first half of its run time. Zero means never.
 func (k *Keeper) due(job api.Job) time.Time {
-	if !k.ledger.owner.Config().Keep || job.State != api.JobRunning || job.End.IsZero() {
+	if !k.owner.Config().Keep || job.State != api.JobRunning || job.End.IsZero() {
 		return time.Time{}
 	}
-	at := KeepAt(job, k.ledger.Limits.KeepLead).Add(-k.jobs.Skew()) // the times of jobs are by the host's clock
+	at := KeepAt(job, k.Limits.KeepLead).Add(-k.jobs.Skew()) // the times of jobs are by the host's clock
 	if at.Before(k.retry) {
 		return k.retry
 	}
@@ -100,7 +100,7 @@ func (k *Keeper) due(job api.Job) time.Time {
 // for another time limit: a job that only seems to end later, as after a clock was set, keeps its next
 // one, whose tag would be used again.
 func (k *Keeper) isExtended(job api.Job) bool {
-	rec := k.ledger.saved()
+	rec := k.saved()
 	return k.due(job).After(time.Now().Add(KeepSlack)) && rec.Next().Tag != nextTag(job, rec.Asked)
 }
 
@@ -120,26 +120,25 @@ func KeepAt(job api.Job, lead time.Duration) time.Time {
 func (k *Keeper) submitDue(ctx context.Context, job api.Job) {
 	next, err := k.submit(ctx, job)
 	if err != nil {
-		k.retry = time.Now().Add(k.ledger.Limits.KeepRetry)
+		k.retry = time.Now().Add(k.Limits.KeepRetry)
 		return
 	}
-	k.ledger.remind("the next job of %s is queued: job %s follows job %s, which ends at %s", k.ledger.Name, next.ID, job.ID, api.ClockText(job.End, time.Now()))
+	k.remind("the next job of %s is queued: job %s follows job %s, which ends at %s", k.Name, next.ID, job.ID, api.ClockText(job.End, time.Now()))
 }
 
 // handleNext records the current state of the next job. One that ended early follows nothing.
 func (k *Keeper) handleNext(next api.Job) {
-	l := k.ledger
-	sub := l.List().Of(next)
+	sub := k.List().Of(next)
 	switch {
 	case next.State == api.JobUnknown || sub.Role != state.RoleNext:
 	case next.State.Ended():
-		l.Drop(sub, next)
-		if job := l.Current().Job; job != nil {
-			l.leaveUnfollowed(*job)
+		k.Drop(sub, next)
+		if job := k.Current().Job; job != nil {
+			k.leaveUnfollowed(*job)
 		}
-		l.remind("the next job of %s ended early: %s", l.Name, facts.EndText(&next, time.Now()))
+		k.remind("the next job of %s ended early: %s", k.Name, facts.EndText(&next, time.Now()))
 	default:
-		l.Show(sub, next)
+		k.Show(sub, next)
 	}
 }
 
@@ -152,27 +151,23 @@ func closeWatch(w *jobwatch.Watch) {
 // submit submits the job that follows job: once, and no more per day than the limit
 // allows. Its tag is saved first.
 func (k *Keeper) submit(ctx context.Context, job api.Job) (api.Job, error) {
-	l, jobs := k.ledger, k.jobs
-	rec := l.saved()
+	rec := k.saved()
 	if rec.Assisted {
-		return api.Job{}, k.skip(job, fmt.Errorf("an assistant started it; `tunctl up %s` starts the next one", l.Name))
+		return api.Job{}, k.skip(job, fmt.Errorf("an assistant started it; `tunctl up %s` starts the next one", k.Name))
 	}
 	sub, err := k.permit(job, rec)
-	if errors.Is(err, errKeepLimit) {
-		return api.Job{}, k.skip(job, fmt.Errorf("%w; start the session yourself when you need it", err))
-	}
 	if err != nil {
 		return api.Job{}, err
 	}
-	plan := l.Source(l.owner.Config()).Unchecked(sub.With)
-	order, err := plan.Order(ctx, jobs, sub.Tag)
+	plan := k.Source(k.owner.Config()).Unchecked(sub.With)
+	order, err := plan.Order(ctx, k.jobs, sub.Tag)
 	if err != nil {
-		l.unmade(sub, sub.Tag == rec.Next().Tag)
+		k.unmade(sub, sub.Tag == rec.Next().Tag)
 		return api.Job{}, k.skip(job, err)
 	}
-	next, err := plan.Submit(ctx, jobs, order)
+	next, err := plan.Submit(ctx, k.jobs, order)
 	if err != nil {
-		l.Lost(sub, err)
+		k.Lost(sub, err)
 	}
 	switch {
 	case isUncertain(err): // it follows if it appears
@@ -180,15 +175,12 @@ func (k *Keeper) submit(ctx context.Context, job api.Job) (api.Job, error) {
 	case api.HasCode(err, api.CodeSubmit):
 		return api.Job{}, k.skip(job, err)
 	case err != nil: // a lost connection: the next attempt uses the same tag
-		l.Log.Warn("cannot submit the next job", "session", l.Name, "err", err)
+		k.Log.Warn("cannot submit the next job", "session", k.Name, "err", err)
 		return api.Job{}, err
 	}
-	l.change(sub, func(x *state.Submission) { x.Job = &next })
+	k.change(sub, func(x *state.Submission) { x.Job = &next })
 	return next, nil
 }
-
-// errKeepLimit says that the limit of a day is reached.
-var errKeepLimit = errors.New("keep = true has reached its limit of jobs per day")
 
 // nextTag is the tag of the job that follows job. It depends on that job alone, so that
 // another agent, as on another laptop, gets the same tag and finds the one next job.
@@ -210,20 +202,19 @@ var notInTags = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 // permit records the submission of the job that follows job, and counts it. One that was
 // interrupted is continued.
 func (k *Keeper) permit(job api.Job, rec state.Session) (state.Submission, error) {
-	l := k.ledger
 	current, sub := rec.Current(), rec.Next()
 	now := time.Now()
 	today := slices.DeleteFunc(slices.Clone(rec.Kept), func(t time.Time) bool { return now.Sub(t) > keepWindow })
 	if sub.Tag == "" || sub.Job != nil || sub.Cancel { // else it is counted already
-		if len(today) >= l.Limits.KeepPerDay {
-			return sub, errKeepLimit
+		if len(today) >= k.Limits.KeepPerDay {
+			return sub, k.skip(job, errors.New("keep = true has reached its limit of jobs per day; start the session yourself when you need it"))
 		}
 		sub = state.Submission{Tag: nextTag(job, rec.Asked), Role: state.RoleNext, Host: current.Host, Account: current.Account, With: current.With}
 		today = append(today, now)
 	} else {
 		sub.When = now // its job may still appear
 	}
-	if err := l.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }); err != nil {
+	if err := k.record(func(r *state.Session) { r.Submissions, r.Kept = r.Submissions.Put(sub), today }); err != nil {
 		return sub, fmt.Errorf("the next job was not submitted: %w", err)
 	}
 	return sub, nil
@@ -231,8 +222,8 @@ func (k *Keeper) permit(job api.Job, rec state.Session) (state.Submission, error
 
 // skip gives up the job that would follow this one, and says why.
 func (k *Keeper) skip(job api.Job, why error) error {
-	k.ledger.leaveUnfollowed(job)
-	k.ledger.remind("no job follows job %s: %v", job.ID, why)
+	k.leaveUnfollowed(job)
+	k.remind("no job follows job %s: %v", job.ID, why)
 	return why
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func TestKeeperNotices(t *testing.T) {
 	}
 	k := l.NewKeeper(nil)
 	k.handleNext(api.Job{ID: next.ID, State: api.JobCancelled})
-	_ = k.skip(ending, errKeepLimit)
+	_ = k.skip(ending, errors.New("keep = true has reached its limit of jobs per day"))
 	if len(owner.Notices) != 2 {
 		t.Fatalf("told %q", owner.Notices)
 	}

@@ -119,8 +119,8 @@ func (l *Ledger) host() string { return l.owner.Config().Host }
 
 func (l *Ledger) notify(format string, args ...any) { l.owner.Notify("", fmt.Sprintf(format, args...)) }
 
-// show says what happens within the session's state.
-func (l *Ledger) show(format string, args ...any) {
+// ShowDoing says what happens within the session's state.
+func (l *Ledger) ShowDoing(format string, args ...any) {
 	l.owner.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
 }
 

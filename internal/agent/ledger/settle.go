@@ -245,12 +245,7 @@ func (l *Ledger) End(ctx context.Context) error {
 			if !sub.Cancel || sub.Job != nil && sub.Job.State == api.JobCompleting {
 				continue // its scheduler ends it
 			}
-			h := l.Hosts.Pool.Host(sub.Host)
-			var err error
-			if h.Status().State != api.HostUp {
-				h.UpFor(localapi.Client(ctx)) // to end a job saves its cost
-				err = h.Await(ctx)
-			}
+			err := l.Hosts.Connect(ctx, sub.Host, localapi.Client(ctx)) // to end a job saves its cost
 			if err == nil {
 				err = l.Settle(ctx, sub)
 			}

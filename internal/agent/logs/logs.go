@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os/user"
 	"strconv"
 	"strings"
@@ -89,22 +90,14 @@ type Stream struct {
 	Known  []api.Secret
 	// End waits until the job has ended, and says how. Meanwhile it calls each for every report of the
 	// scheduler.
-	End     func(ctx context.Context, each func(api.Job)) (string, error)
-	Over    string // how the job ended; "": not yet, as far as is known
-	secrets bool   // are shown
-	lines   bool   // with colours as data, in place of text
-	whole   bool   // see api.LogQuery
+	End  func(ctx context.Context, each func(api.Job)) (string, error)
+	Over string // how the job ended; "": not yet, as far as is known
 }
 
 // Serve sends the log to the client of a request, redacted unless secrets are requested.
 func (s Stream) Serve(w http.ResponseWriter, r *http.Request, limits remote.Limits, log *slog.Logger) {
-	s.secrets = r.URL.Query().Get("secrets") != ""
-	s.lines = r.URL.Query().Get("lines") != ""
-	s.whole = r.URL.Query().Get("whole") != ""
 	out := localapi.NewLines(w)
-	tail, _ := strconv.Atoi(r.URL.Query().Get("tail"))
-	tail = min(tail, maxTail)
-	err := s.send(r.Context(), out, r.URL.Query().Get("follow") != "", tail, limits)
+	err := s.send(r.Context(), out, r.URL.Query(), limits)
 	if err != nil && !out.Sent() {
 		localapi.Fail(w, err)
 		return
@@ -117,9 +110,13 @@ func (s Stream) Serve(w http.ResponseWriter, r *http.Request, limits remote.Limi
 // maxTail is how many lines the end of a log has at most.
 const maxTail = 1000
 
-// send sends the log or, if tail is not zero, its last lines, without secrets. With follow it also sends
-// what is appended, until the job or ctx ends or nobody reads.
-func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail int, limits remote.Limits) error {
+// send sends what a query asks for, see api.LogQuery: the log or, if tail is not zero, its last lines, without
+// secrets. With follow it also sends what is appended, until the job or ctx ends or nobody reads.
+func (s Stream) send(ctx context.Context, out *localapi.Lines, query url.Values, limits remote.Limits) error {
+	tail, _ := strconv.Atoi(query.Get("tail"))
+	tail = min(tail, maxTail)
+	set := func(name string) bool { return query.Get(name) != "" }
+	follow, whole := set("follow"), set("whole")
 	if tail > 0 && !follow {
 		text, err := joblog.Tail(ctx, s.Reader, s.Path, tail)
 		if err != nil {
@@ -130,10 +127,10 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	to := &sink{out: out}
-	if !s.secrets {
+	if !set("secrets") {
 		to.redact = api.NewRedactor(s.Known...)
 	}
-	if s.lines {
+	if set("lines") {
 		to.lines = newLiner()
 	}
 	each := func(c joblog.Chunk) {
@@ -148,7 +145,7 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 		}
 		return err
 	}
-	o := joblog.FollowOptions{Paths: []string{s.Path}, Limits: limits, Whole: s.whole}
+	o := joblog.FollowOptions{Paths: []string{s.Path}, Limits: limits, Whole: whole}
 	if tail > 0 {
 		if from, err := joblog.TailPosition(ctx, s.Reader, s.Path, tail); err == nil { // else the file may appear
 			o.From = []joblog.Position{from}
@@ -167,7 +164,7 @@ func (s Stream) send(ctx context.Context, out *localapi.Lines, follow bool, tail
 				running = true
 				f.ReadOften()
 			}
-			if s.whole {
+			if whole {
 				_ = out.Send(api.LogChunk{Job: &job}) // a client that has left ends the stream elsewhere
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,14 +21,14 @@ import (
 )
 
 // shownLog is what a client gets of a log.
-func shownLog(t *testing.T, log []byte, src Stream) []byte {
+func shownLog(t *testing.T, log []byte, src Stream, secrets string) []byte {
 	t.Helper()
 	src.Path, src.Reader = filepath.Join(t.TempDir(), "log"), remote.Local{}
 	if err := os.WriteFile(src.Path, log, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	if err := src.send(t.Context(), localapi.NewLines(rec), false, 0, remote.Limits{}); err != nil {
+	if err := src.send(t.Context(), localapi.NewLines(rec), url.Values{"secrets": {secrets}}, remote.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	var shown []byte
@@ -60,7 +61,7 @@ func TestATokenAcrossTwoStretchesOfALogIsNotShown(t *testing.T) {
 			head := strings.Repeat("x", before-1) + "\n"
 			log := head + intro + token + "\nthe end"
 			for _, known := range []api.Secret{{}, api.NewSecret(token)} {
-				if got := string(shownLog(t, []byte(log), Stream{Known: []api.Secret{known}})); got != head+intro+"•••\nthe end" {
+				if got := string(shownLog(t, []byte(log), Stream{Known: []api.Secret{known}}, "")); got != head+intro+"•••\nthe end" {
 					t.Errorf("shown: …%q", got[max(0, len(got)-100):])
 				}
 			}
@@ -70,9 +71,9 @@ func TestATokenAcrossTwoStretchesOfALogIsNotShown(t *testing.T) {
 
 func TestALogThatIsNoUTF8IsShownByteForByte(t *testing.T) {
 	log := append(bytes.Repeat([]byte("·"), 300<<10), "caf\xe9 \xff\xfe\x00 end"...) // a border falls into a letter
-	for _, secrets := range []bool{true, false} {
-		if got := shownLog(t, log, Stream{secrets: secrets}); !bytes.Equal(got, log) {
-			t.Errorf("secrets %t: %d bytes became %d, which end with %q", secrets, len(log), len(got), got[max(0, len(got)-20):])
+	for _, secrets := range []string{"1", ""} {
+		if got := shownLog(t, log, Stream{}, secrets); !bytes.Equal(got, log) {
+			t.Errorf("secrets %q: %d bytes became %d, which end with %q", secrets, len(log), len(got), got[max(0, len(got)-20):])
 		}
 	}
 }

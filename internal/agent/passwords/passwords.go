@@ -1,5 +1,5 @@
-// Package passwords keeps the passwords of accounts, in memory and in the system keyring, and makes
-// keys whose passphrases are there. It asks nobody for one.
+// Package passwords keeps the passwords of accounts and the passphrases of keys, in memory and in the
+// system keyring. It asks nobody for one.
 package passwords
 
 import (
@@ -43,13 +43,13 @@ func New(store *state.Store, env func() api.Env) *Passwords {
 // Password implements userkeys.Passwords. It reads the keyring only for accounts that have
 // a password there, so that nobody unlocks it for nothing.
 func (p *Passwords) Password(ctx context.Context, account string) (string, bool) {
-	if p.store.PasswordRefused(account) {
+	if p.store.Lists(state.RefusedPasswords, account) {
 		return "", false
 	}
 	if secret, ok := p.memory.Load(account); ok {
 		return secret.(api.Secret).Reveal(), true
 	}
-	if !p.store.PasswordSaved(account) {
+	if !p.store.Lists(state.SavedPasswords, account) {
 		return "", false
 	}
 	text, err := p.keyring(ctx, "get", account, "")
@@ -66,22 +66,43 @@ func (p *Passwords) Keep(ctx context.Context, account, password string, where ap
 		if _, err := p.keyring(ctx, "set", account, password); err != nil {
 			return err
 		}
-		p.store.SetPasswordSaved(account, true)
+		p.store.List(state.SavedPasswords, account, true)
 	}
 	p.memory.Store(account, api.NewSecret(password))
-	p.store.SetPasswordRefused(account, false)
+	p.store.List(state.RefusedPasswords, account, false)
+	return nil
+}
+
+// Passphrase is that of a key, by its file.
+func (p *Passwords) Passphrase(ctx context.Context, path string) (string, error) {
+	if text, ok := p.Password(ctx, path); ok {
+		return text, nil
+	}
+	return "", fmt.Errorf("the system keyring, which has the passphrase of %s, is locked or not available", path)
+}
+
+// Forget removes the password of an account, or the passphrase of a key, for good.
+func (p *Passwords) Forget(ctx context.Context, account string) error {
+	p.memory.Delete(account)
+	if !p.store.Lists(state.SavedPasswords, account) {
+		return nil
+	}
+	if _, err := p.keyring(ctx, "delete", account, ""); err != nil {
+		return err
+	}
+	p.store.List(state.SavedPasswords, account, false)
 	return nil
 }
 
 // SetRefused implements userkeys.Passwords.
-func (p *Passwords) SetRefused(account string) { p.store.SetPasswordRefused(account, true) }
+func (p *Passwords) SetRefused(account string) { p.store.List(state.RefusedPasswords, account, true) }
 
 // Refused implements userkeys.Passwords.
 func (p *Passwords) Refused(account string) api.Keep {
 	_, remembered := p.memory.Load(account)
 	switch {
-	case !p.store.PasswordRefused(account):
-	case p.store.PasswordSaved(account):
+	case !p.store.Lists(state.RefusedPasswords, account):
+	case p.store.Lists(state.SavedPasswords, account):
 		return api.KeepKeyring
 	case remembered:
 		return api.KeepMemory

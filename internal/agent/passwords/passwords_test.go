@@ -26,7 +26,7 @@ func TestARefusedPasswordIsKeptAndNotUsed(t *testing.T) {
 	}
 	keep(p)
 	p.SetRefused(account)
-	p.store.SetPasswordSaved(account, true)
+	p.store.List(state.SavedPasswords, account, true)
 	if _, usable := p.Password(t.Context(), account); usable || p.Refused(account) != api.KeepKeyring {
 		t.Errorf("usable: %v, kept in %q", usable, p.Refused(account))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -51,11 +50,8 @@ func (p *Page) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return p.dial(ctx, func(t *forward.Target) (net.Conn, error) { return t.Dialer.Dial(ctx, t.Network, t.Address) })
 }
 
-// PageUpgrades is the dialer for clients of a page that ask for another protocol.
-type PageUpgrades struct{ *Page }
-
 // DialUpgrade implements forward.UpgradeDialer.
-func (p PageUpgrades) DialUpgrade(ctx context.Context, _, _ string, request []byte) (net.Conn, error) {
+func (p *Page) DialUpgrade(ctx context.Context, _, _ string, request []byte) (net.Conn, error) {
 	return p.dial(ctx, func(t *forward.Target) (net.Conn, error) {
 		by := cmp.Or[forward.UpgradeDialer](t.Upgrades, forward.DirectUpgrades{Dialer: t.Dialer})
 		return by.DialUpgrade(ctx, t.Network, t.Address, request)
@@ -77,16 +73,14 @@ func (p *Page) dial(ctx context.Context, by func(*forward.Target) (net.Conn, err
 // Find returns the way to the page, which it looks for if none is known. After a search
 // that failed, callers get its error for a moment: a browser asks again and again.
 func (p *Page) Find(ctx context.Context) (*Route, error) {
-	return p.way.find(ctx, func() (*Route, error) {
+	return p.way.find(ctx, func() (_ *Route, failure error) {
 		result := p.prober.Prove(ctx, p.target, p.since)
-		if result.Route == nil && ctx.Err() != nil {
-			return nil, errors.New(result.Doing) // nothing is known
-		}
-		var failure error
 		if result.Route == nil {
 			failure = errors.New(result.Doing)
 		}
-		p.way.settle(result.Route, failure)
+		if failure == nil || ctx.Err() == nil { // else nothing is known
+			p.way.settle(result.Route, failure)
+		}
 		return result.Route, failure
 	})
 }
@@ -161,14 +155,12 @@ const (
 // work they go the way of the page.
 type Upgrades struct {
 	node    Node
-	page    api.Endpoint   // as the other clients reach it
-	direct  forward.Dialer // how they do
-	choices []api.Endpoint // the page as the node may dial it
-	log     *slog.Logger
+	page    api.Endpoint          // as the other clients reach it
+	direct  forward.Dialer        // how they do
+	choices []api.Endpoint        // the page as the node may dial it
+	of      Options               // its prober's
 	proven  *search[api.Endpoint] // of the choices, the one that answered
-	session string
-	collect bool
-	looked  chan struct{} // closed when the way was looked for once
+	looked  chan struct{}         // closed when the way was looked for once
 }
 
 // upgrades are those of a page that was announced as ep and answers over r; nil: TLS shows
@@ -186,8 +178,8 @@ func (p *Prober) upgrades(ctx context.Context, t *Target, ep api.Endpoint, r Rou
 		return u
 	}
 	u := &Upgrades{
-		node: node, page: r.Endpoint, direct: r.Target().Dialer, log: p.Log.With("session", p.Session), proven: newSearch[api.Endpoint](insideRest),
-		session: p.Session, collect: p.Collect, looked: make(chan struct{}),
+		node: node, page: r.Endpoint, direct: r.Target().Dialer, of: p.Options, proven: newSearch[api.Endpoint](insideRest),
+		looked: make(chan struct{}),
 	}
 	hosts := addressesOnNode(ep.Host)
 	if ep.Socket != "" {
@@ -261,7 +253,7 @@ var errLooking = errors.New("the way into the job is still looked for")
 // is kept for a page continues if the server accepts the page itself.
 func (u *Upgrades) dialKernel(ctx context.Context, network string, ep *api.Endpoint, page kernel.Request) (net.Conn, error) {
 	server := page.Server(func(ctx context.Context) (net.Conn, error) { return u.node.DialInside(ctx, network, ep.Address(), nil) })
-	page.Kernel.Name, page.Kernel.Collect = u.session, u.collect
+	page.Kernel.Name, page.Kernel.Collect = u.of.Session, u.of.Collect
 	conn, err := u.node.DialKernel(ctx, network, ep.Address(), page.Bytes, page.Kernel, func() error { return server.Accepts(ctx) })
 	if err != nil {
 		return nil, err
@@ -331,7 +323,7 @@ func (u *Upgrades) settle(ep *api.Endpoint, err error) {
 		err = fmt.Errorf("nothing inside the job connected within %s", api.DurationText(insideTimeout))
 	}
 	if err != nil && u.Failure() == nil {
-		u.log.Info("websockets of the page end with the connection", "err", err)
+		u.of.Log.Info("websockets of the page end with the connection", "session", u.of.Session, "err", err)
 	}
 	u.proven.settle(ep, err)
 }

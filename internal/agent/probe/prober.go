@@ -15,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
+	"tunctl/internal/latest"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/joblog"
 	"tunctl/tunnel/forward"
@@ -141,11 +142,7 @@ func (p *Prober) SetTarget(t *Target) {
 		return
 	}
 	p.target = t
-	select {
-	case <-p.targets: // it was not received yet
-	default:
-	}
-	p.targets <- t
+	latest.Offer(p.targets, t)
 }
 
 // Target is what to prove, as last set.

@@ -411,10 +411,10 @@ const maxBody = 1 << 20
 const jupyterTimeout = 10 * time.Second
 
 // LastUsed is when the Jupyter server at the route's end or one of its kernels was last
-// used; zero: there is none. Both requests are such that the server does not take them for
+// used; zero: there is none, or no route. Both requests are such that the server does not take them for
 // a use.
 func (r *Route) LastUsed(ctx context.Context) (time.Time, error) {
-	if r.Inside != nil || r.Endpoint.App != "jupyter" {
+	if r == nil || r.Inside != nil || r.Endpoint.App != "jupyter" {
 		return time.Time{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, jupyterTimeout)
@@ -452,9 +452,9 @@ func (r *Route) LastUsed(ctx context.Context) (time.Time, error) {
 var runsCells = regexp.MustCompile(`"name": *"(?:@[\w-]+/)?(?:jupyter-)?(server-nbmodel|server-documents)"|"serverSideExecution": *"?true`)
 
 // RunsCells names the extension by which the Jupyter server at the route's end runs the cells of its pages
-// itself; "": there is none, as far as its page tells.
+// itself; "": there is none, as far as its page tells, or no route.
 func (r *Route) RunsCells(ctx context.Context) string {
-	if r.Inside != nil || r.Endpoint.App != "jupyter" {
+	if r == nil || r.Inside != nil || r.Endpoint.App != "jupyter" {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, jupyterTimeout)

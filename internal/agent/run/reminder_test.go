@@ -11,12 +11,13 @@ import (
 	"tunctl/internal/dev/ownertest"
 )
 
-// newReminder is the reminder of a session that nobody brings up.
-func newReminder(t *testing.T) (*reminder, *ownertest.Owner) {
+// newReminder is a run with reminders of a session that nobody brings up.
+func newReminder(t *testing.T) (*Run, *ownertest.Owner) {
 	t.Helper()
-	owner := ownertest.New(t)
+	r, owner := newRun(t)
 	owner.Known.Remind = []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute}
-	return &reminder{owner: owner, session: "jupyter", marks: owner.Known.Remind, updates: make(chan api.Job, 1)}, owner
+	r.limits.Remind = owner.Known.Remind
+	return r, owner
 }
 
 func TestReminderFitsANotification(t *testing.T) {
@@ -39,11 +40,11 @@ func TestAPersonIsToldThreeTimesBeforeTheEnd(t *testing.T) {
 		r, owner := newReminder(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go r.serve(ctx)
+		go r.serveReminders(ctx)
 
 		job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now(), End: time.Now().Add(2 * time.Hour)}
 		owner.SetJob(t, job)
-		r.updates <- job
+		r.limited <- job
 		for _, step := range []struct {
 			after time.Duration
 			want  string // in the notice; none if empty
@@ -75,11 +76,11 @@ func TestAnExtendedJobIsToldOfAgainAndTheOldWarningGoes(t *testing.T) {
 		r, owner := newReminder(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go r.serve(ctx)
+		go r.serveReminders(ctx)
 		tell := func(left time.Duration) []string {
 			job := api.Job{ID: "7", State: api.JobRunning, Start: time.Now().Add(-5 * time.Hour), End: time.Now().Add(left)}
 			owner.SetJob(t, job)
-			r.updates <- job
+			r.limited <- job
 			synctest.Wait()
 			return owner.Told()
 		}

@@ -20,15 +20,18 @@ import (
 	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/logs"
 	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/ctxtime"
 	"tunctl/internal/latest"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch"
 	"tunctl/jobwatch/detect"
 	"tunctl/jobwatch/joblog"
 	"tunctl/jobwatch/remote"
 	"tunctl/tunnel"
+	"tunctl/tunnel/node"
 )
 
 // ErrMoved says that the job was requeued or moved to another node, and continues.
@@ -49,8 +52,6 @@ type Owner interface {
 	ClosePage(func(*facts.Facts))
 	// SetOthers makes these the other pages that the job announces.
 	SetOthers([]*probe.Page)
-	// Reaches reports whether the login node connects to the page by that name of a node.
-	Reaches(node string) bool
 	// HeldChanged says that what runs inside the job waits for a connection, has continued or was lost.
 	HeldChanged()
 }
@@ -101,8 +102,13 @@ type Run struct {
 
 	nodes  *jobnode.Run
 	prober *probe.Prober
-	remind *reminder
 	keep   *ledger.Keeper
+
+	limited  chan api.Job // the job, for its reminders
+	reminded struct {     // of serveReminders
+		end  time.Time     // the limit of the last reminder
+		mark time.Duration // and how long before it
+	}
 }
 
 // New returns a run of the session's job. The previous one ended when the job moved; nil for the first.
@@ -110,7 +116,7 @@ func New(l *ledger.Ledger, owner Owner, host *tunnel.Host, jobs *jobwatch.Watche
 	r := &Run{
 		Ledger: l, owner: owner, host: host, jobs: jobs, updates: updates, limits: limits, previous: previous,
 		logFindings: make(chan detect.Finding, 1), otherFindings: make(chan detect.Finding),
-		remind: &reminder{owner: owner, session: l.Name, marks: limits.Remind, updates: make(chan api.Job, 1)}, keep: l.NewKeeper(jobs),
+		limited: make(chan api.Job, 1), keep: l.NewKeeper(jobs),
 	}
 	r.nodes = r.newNodes()
 	r.prober = probe.New(r.probeOptions())
@@ -138,9 +144,9 @@ func (r *Run) Serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (ap
 	})
 
 	r.owner.Change(func(f *facts.Facts) { f.FullDisk = false })
-	r.show("waiting for job %s", job.ID)
+	r.ShowDoing("waiting for job %s", job.ID)
 	r.work.Go(func() { r.prober.Serve(ctx) })
-	r.work.Go(func() { r.remind.serve(ctx) })
+	r.work.Go(func() { r.serveReminders(ctx) })
 	if r.owner.Config().Keep || r.Store.Session(r.Name).Next().Live() {
 		r.work.Go(func() { r.keep.Serve(ctx) })
 	}
@@ -152,7 +158,7 @@ func (r *Run) Serve(ctx context.Context, watch *jobwatch.Watch, job api.Job) (ap
 		r.nodes.SetJob(job) // first: who sees the job running may use its nodes
 		onRecord := r.SetJob(job)
 		r.node, r.task = job.Node, job.Task
-		latest.Offer(r.remind.updates, job)
+		latest.Offer(r.limited, job)
 		r.keep.Update(job)
 		if job.State.Ended() {
 			return job, r.finish(ctx, job, onRecord)
@@ -256,6 +262,33 @@ func (r *Run) finish(ctx context.Context, job api.Job, add bool) error {
 		e.Hint = fmt.Sprintf("`tunctl up %s %s` starts one with more memory; `tunctl logs %s` shows its log", cfg.Name, more.Flags(), cfg.Name)
 	}
 	return e
+}
+
+// serveReminders reminds the user of the job's time limit before it is reached, until ctx ends.
+func (r *Run) serveReminders(ctx context.Context) {
+	var job api.Job
+	for {
+		next := ctxtime.WallTimer(r.remind(job, time.Now()))
+		select {
+		case job = <-r.limited:
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// remind sends a reminder that is due, once, and returns when the next is.
+func (r *Run) remind(job api.Job, now time.Time) time.Time {
+	mark, next := facts.PassedMark(r.limits.Remind, job, now)
+	r.owner.Change(func(*facts.Facts) {}) // the cause depends on the time
+	// Schedulers round: an end that moved by seconds is the same.
+	reminded := r.reminded.mark > 0 && job.End.Sub(r.reminded.end).Abs() < time.Minute && r.reminded.mark <= mark
+	if mark > 0 && !reminded {
+		r.reminded.end, r.reminded.mark = job.End, mark
+		r.owner.Notify(api.NoticeTimeLimit, fmt.Sprintf("%s ends at %s: save your work, the time limit of its job is near", r.Name, api.ClockText(job.End, now)))
+	}
+	return next
 }
 
 // moved reports whether a job has begun another run. A scheduler that does not respond
@@ -371,7 +404,7 @@ func (r *Run) proveShell(job api.Job) {
 	if job.State != api.JobRunning || job.Node == "" || r.prober.Target() != nil {
 		return
 	}
-	r.show("running a command inside job %s on %s", job.ID, job.Node)
+	r.ShowDoing("running a command inside job %s on %s", job.ID, job.Node)
 	r.prober.SetTarget(&probe.Target{Shell: true, Job: job.ID, Node: job.Node})
 }
 
@@ -380,11 +413,7 @@ func (r *Run) announceOthers(job api.Job) {
 	if r.others == nil {
 		return // no log was read
 	}
-	pages := make([]*probe.Page, len(r.others))
-	for i, f := range r.others {
-		pages[i] = probe.NewPage(f.Name, r.probeOptions(), r.target(f, job))
-	}
-	r.owner.SetOthers(pages)
+	r.owner.SetOthers(lists.Map(r.others, func(f detect.Finding) *probe.Page { return probe.NewPage(f.Name, r.probeOptions(), r.target(f, job)) }))
 }
 
 // setFinding keeps the latest finding.
@@ -406,7 +435,7 @@ func (r *Run) handleProbe(p probe.Result) {
 	case p.Target != r.prober.Target(): // the log has announced another since
 	case p.Route != nil:
 		if p.Route.Inside == nil {
-			r.nodes.SetServer(p.Target.Finding.Host, p.Route.Endpoint.Port)
+			r.nodes.SetServer(p.Target.Finding.Host, p.Route.Endpoint)
 		}
 		r.owner.OpenPage(p.Route)
 		if r.follower != nil {
@@ -457,11 +486,6 @@ func (r *Run) resume(job api.Job) {
 	r.previous = nil
 }
 
-// show says what happens within the session's state.
-func (r *Run) show(format string, args ...any) {
-	r.owner.Change(func(f *facts.Facts) { f.Doing = facts.Doing{Text: fmt.Sprintf(format, args...)} })
-}
-
 // log is where the log of the job is.
 func (r *Run) log() logs.Log { return LogOf(r.owner.Config(), r.host) }
 
@@ -479,7 +503,7 @@ func (r *Run) nudgeFollower() {
 
 // showReading says that the log is searched for the server's address.
 func (r *Run) showReading(job api.Job) {
-	r.show("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
+	r.ShowDoing("looking for the server address in the log of job %s: %s", job.ID, r.logPath)
 }
 
 // reportSilence says that the job has written nothing for a while, and takes it back
@@ -521,9 +545,9 @@ func (r *Run) searchWithoutLog(ctx context.Context, job api.Job) {
 	}
 	r.searching = true
 	if job.Hint == api.HintSpooled {
-		r.show("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
+		r.ShowDoing("PBS keeps the output of job %s on the node until it ends; looking for runtime files of Jupyter", job.ID)
 	} else {
-		r.show("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
+		r.ShowDoing("no readable log for job %s; looking for runtime files of Jupyter and for its output", job.ID)
 	}
 	r.work.Go(func() { r.searchRuntimeFiles(ctx, job) })
 	r.work.Go(func() { r.searchStepOutput(ctx, job) })
@@ -539,7 +563,7 @@ func (r *Run) searchRuntimeFiles(ctx context.Context, job api.Job) {
 			if f, ok := files.Find(ctx); ok {
 				r.offerOther(ctx, f)
 			} else if err := files.Err(); err != nil {
-				r.show("%v", err)
+				r.ShowDoing("%v", err)
 			}
 		}
 		if ctxtime.Sleep(ctx, limits.LogInterval(time.Since(began))) != nil {
@@ -578,4 +602,61 @@ func (r *Run) offerOther(ctx context.Context, f detect.Finding) {
 	case r.otherFindings <- f:
 	case <-ctx.Done():
 	}
+}
+
+// newNodes are the nodes of the session's job for this run.
+func (r *Run) newNodes() *jobnode.Run {
+	return jobnode.New(jobnode.Options{
+		Host: r.host, Runner: hosts.Runner{Host: r.host}, Jobs: r.jobs, Grace: r.limits.Probe.NodeGrace, Log: r.Log,
+		Open: func(o node.Options) *node.Node { return r.Hosts.Node(r.host, o) },
+		Site: func() (configs.Site, bool) { return r.Settings.Site(r.owner.Config().Host) },
+		Held: r.owner.HeldChanged,
+	})
+}
+
+// containerNotice says that programs inside a session's job are not in the container of its
+// server; "": there is none.
+func containerNotice(known *settings.Settings, cfg *configs.Session) string {
+	if cfg.Builtin() == "" {
+		return ""
+	}
+	site, _ := known.Site(cfg.Host)
+	enter, ok := cfg.BuiltinJob(known.Config().Host(cfg.Host), site, site.Scheduler).Container()
+	switch {
+	case !ok:
+		return ""
+	case enter == "":
+		return "this is outside the container that the job's server runs in"
+	}
+	return "this is outside the container that the job's server runs in; to enter it: " + enter
+}
+
+// probed is a job for its prober.
+type probed struct {
+	*jobnode.Run
+	of *Run
+}
+
+// probeOptions are those of a prober for a session's job.
+func (r *Run) probeOptions() probe.Options {
+	return probe.Options{Session: r.Name, Collect: r.owner.Config().Output, Job: probed{r.nodes, r}, Limits: r.limits.Probe, Log: r.Log}
+}
+
+// Host implements probe.Job.
+func (p probed) Host() probe.Host { return p.Run.Host }
+
+// Node implements probe.Job.
+func (p probed) Node(ctx context.Context, name string) (probe.Node, error) {
+	return p.Run.Node(ctx, name)
+}
+
+// Reaches implements probe.Job.
+func (p probed) Reaches() probe.Reaches {
+	r := p.of
+	cfg := r.owner.Config()
+	reaches := probe.Reaches{Config: cfg.Reach, Last: r.Store.Session(r.Name).Reach}
+	if site, ok := r.Settings.Site(cfg.Host); ok {
+		reaches.Site = site.Reach
+	}
+	return reaches
 }

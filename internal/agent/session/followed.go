@@ -21,13 +21,6 @@ type followed struct{ *Session }
 // SetNodes makes these the nodes of the session's job; nil are none.
 func (s followed) SetNodes(nodes *jobnode.Run) { s.nodes.Store(nodes) }
 
-// Reaches reports whether the login node connects to the main page by that name of a node.
-func (s followed) Reaches(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pages.reaches(node)
-}
-
 // OpenPage makes a proven route the way to the session's page, if it has one, and opens its
 // forward there once the session is ready.
 func (s followed) OpenPage(proven *probe.Route) {
@@ -124,9 +117,6 @@ func (m measured) PageUsed(ctx context.Context) (time.Time, error) {
 	m.session.mu.Lock()
 	r := m.session.pages.route
 	m.session.mu.Unlock()
-	if r == nil {
-		return time.Time{}, nil
-	}
 	return r.LastUsed(ctx)
 }
 
@@ -135,9 +125,6 @@ func RunsCells(ctx context.Context, s *Session) string {
 	s.mu.Lock()
 	r := s.pages.route
 	s.mu.Unlock()
-	if r == nil {
-		return ""
-	}
 	return r.RunsCells(ctx)
 }
 

@@ -16,22 +16,23 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/lists"
 	"tunctl/tunnel"
+	"tunctl/tunnel/forward"
 )
 
 // HoldPort opens the listeners of a session that was up in the last agent, before its
 // first attempt. Those of the ssh config take a run of ssh, and are left to the attempt.
 func (s *Session) HoldPort() error {
-	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasJobLocked() && s.cfg.ForwardSSHConfig {
 		return nil
 	}
+	rec := s.Saved()
 	s.facts = facts.Facts{
 		Name: s.Name, Saved: rec, Started: true, Looking: s.hasJobLocked(), NeedsJob: s.hasJobLocked(), Served: rec.Current().Served,
 		Host: api.Host{Alias: s.cfg.Host, State: api.HostConnecting},
 	}
-	return s.listenLocked(s.cfg.Forward, rec)
+	return s.listenLocked(s.cfg.Forward)
 }
 
 // UseForwards has a session that is down use forwards that are open already.
@@ -41,10 +42,11 @@ func (s *Session) UseForwards(open *forwards.Set) {
 	s.pages.forwards, s.pages.host = open, s.cfg.Host
 }
 
-func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) error {
+func (s *Session) listenLocked(specs []configs.ForwardSpec) error {
 	if s.pages.forwards != nil {
 		return nil
 	}
+	rec := s.Saved()
 	var list []*forwards.Forward
 	if s.hasPageLocked() {
 		list = append(list, &forwards.Forward{IsPage: true})
@@ -61,7 +63,7 @@ func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 		}
 	}
 	open := forwards.New(s.parts.Ctx) // not of the attempt: they stay open after it
-	if err := open.Open(list, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+	if err := open.Open(list, s.forwardOptionsLocked()); err != nil {
 		open.Close()
 		return err
 	}
@@ -70,21 +72,19 @@ func (s *Session) listenLocked(specs []configs.ForwardSpec, rec state.Session) e
 	return nil
 }
 
-// lastPorts are the local ports of the last time.
-func lastPorts(rec state.Session) forwards.Ports {
-	return forwards.Ports{Page: rec.Port, Picked: rec.Ports}
-}
-
 // forwardOptionsLocked are the session's settings for forwards that are opened now.
 func (s *Session) forwardOptionsLocked() forwards.Options {
+	rec := s.Saved()
 	return forwards.Options{
-		Name: s.Name, Local: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts,
-		LocalToken: func() string { return s.Saved().LocalToken },
-		Listen:     s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
-		Waiting:    func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
-		Kept:       &s.parts.Kept,
-		Changed:    func() { s.Change(func(*facts.Facts) {}) },
-		Log:        s.parts.Log,
+		ListenOptions: forward.ListenOptions{
+			Name: s.Name, Port: s.cfg.Local, Shared: s.cfg.Shared, Hosts: s.cfg.AllowHosts, Dashboard: s.parts.Dashboard, Log: s.parts.Log,
+			LocalToken: func() string { return s.Saved().LocalToken },
+			Waiting:    func(person bool) { s.parts.Hosts.Pool.Host(s.Host()).Waiting(person) },
+		},
+		Last:    forwards.Ports{Page: rec.Port, Picked: rec.Ports},
+		Listen:  s.parts.Hosts.Pool.Host(s.cfg.Host).Listen,
+		Kept:    &s.parts.Kept,
+		Changed: func() { s.Change(func(*facts.Facts) {}) },
 	}
 }
 
@@ -141,12 +141,11 @@ func (d nodeDialer) Dial(ctx context.Context, network, address string) (net.Conn
 func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list []api.Forward, err error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	if remove {
 		list, err = s.removeForwardsLocked(specs)
 	} else {
-		list, err = s.addForwardsLocked(specs, rec)
+		list, err = s.addForwardsLocked(specs)
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -163,7 +162,7 @@ func (s *Session) ChangeForwards(specs []configs.ForwardSpec, remove bool) (list
 
 // addForwardsLocked opens forwards to the node of the session's job, all or none. Those that
 // exist already stay as they are.
-func (s *Session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Session) ([]api.Forward, error) {
+func (s *Session) addForwardsLocked(specs []configs.ForwardSpec) ([]api.Forward, error) {
 	switch {
 	case !s.hasJobLocked():
 		return nil, api.Errorf(api.CodeUsage, "session %s has no job", s.Name).
@@ -181,15 +180,11 @@ func (s *Session) addForwardsLocked(specs []configs.ForwardSpec, rec state.Sessi
 			add = append(add, &forwards.Forward{Spec: spec, Added: true})
 		}
 	}
-	if err := s.pages.forwards.Open(add, lastPorts(rec), s.forwardOptionsLocked()); err != nil {
+	if err := s.pages.forwards.Open(add, s.forwardOptionsLocked()); err != nil {
 		return nil, err
 	}
 	s.enterLocked()
-	list := make([]api.Forward, len(specs))
-	for i, spec := range specs {
-		list[i] = s.pages.forwards.To(spec).Status()
-	}
-	return list, nil
+	return lists.Map(specs, func(spec configs.ForwardSpec) api.Forward { return s.pages.forwards.To(spec).Status() }), nil
 }
 
 // removeForwardsLocked ends forwards that were added, all or none. A spec may have another
@@ -222,32 +217,29 @@ func (r *Registry) CloseForwards() {
 
 // listen opens the session's listeners, once.
 func (r *attempt) listen(ctx context.Context) error {
-	s := r.session
-	rec := s.parts.Store.Session(s.Name)
-	specs, err := fixedSpecs(ctx, s.parts.Hosts.Pool, s.Config())
+	specs, err := fixedSpecs(ctx, r.parts.Hosts.Pool, r.Config())
 	if err != nil {
 		return err
 	}
 	r.closeOutdated(specs)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt == nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempt == nil {
 		return context.Canceled // taken down meanwhile: nobody would close them
 	}
-	return s.listenLocked(specs, rec)
+	return r.listenLocked(specs)
 }
 
 // closeOutdated closes the listeners of an earlier attempt if the config has other
 // forwards or another host since, or has given the session a page or taken it away.
 func (r *attempt) closeOutdated(specs []configs.ForwardSpec) {
-	s := r.session
-	s.mu.Lock()
-	open := s.pages.forwards
-	outdated := open != nil && (s.pages.host != s.cfg.Host || (open.OfPage("") != nil) != s.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
+	r.mu.Lock()
+	open := r.pages.forwards
+	outdated := open != nil && (r.pages.host != r.cfg.Host || (open.OfPage("") != nil) != r.hasPageLocked() || !slices.Equal(open.Specs(false), specs))
 	if outdated {
-		s.pages.forwards = nil
+		r.pages.forwards = nil
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	if outdated {
 		open.Close()
 	}
@@ -256,39 +248,37 @@ func (r *attempt) closeOutdated(specs []configs.ForwardSpec) {
 // keepPorts remembers the local ports that were picked, for the next up, and publishes a
 // notice for each port that is not the wanted one.
 func (r *attempt) keepPorts() {
-	s := r.session
-	s.mu.Lock()
-	open := s.pages.forwards
-	s.mu.Unlock()
+	r.mu.Lock()
+	open := r.pages.forwards
+	r.mu.Unlock()
 	for _, f := range open.Status() {
 		if f.Note != "" {
-			s.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: s.Name, Text: f.Note}})
+			r.parts.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Session: r.Name, Text: f.Note}})
 		}
 	}
 	if open != nil { // else it was taken down meanwhile
 		ports := open.Ports()
-		_ = s.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
+		_ = r.record(func(r *state.Session) { r.KeepPorts(ports.Page, ports.Picked) })
 	}
 }
 
 // dropFailed drops forwards that never came up: the user knows why, and nothing tries
 // them again.
 func (r *attempt) dropFailed() {
-	s := r.session
-	if s.origin != adhoc || s.parts.Ctx.Err() != nil {
+	if r.origin != adhoc || r.parts.Ctx.Err() != nil {
 		return
 	}
-	s.acting.Lock()
-	defer s.acting.Unlock()
-	s.mu.Lock()
-	failed := s.attempt == nil && s.current.State == api.SessionFailed && !s.facts.Served && r.who == byPerson
-	open := s.pages.forwards
+	r.acting.Lock()
+	defer r.acting.Unlock()
+	r.mu.Lock()
+	failed := r.attempt == nil && r.current.State == api.SessionFailed && !r.facts.Served && r.who == byPerson
+	open := r.pages.forwards
 	if failed {
-		s.pages.forwards = nil
+		r.pages.forwards = nil
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	if failed {
 		open.Close()
-		s.parts.Sessions.Forget(s)
+		r.parts.Sessions.Forget(r.Session)
 	}
 }

@@ -6,7 +6,7 @@ func TestASessionThatIsTakenDownWhileItStartsDoesNotListen(t *testing.T) {
 	s := quietSession(t)
 	s.parts.Ctx = t.Context()
 	s.halt() // comes between the start of the attempt and its first steps
-	r := &attempt{session: s}
+	r := &attempt{Session: s}
 	if err := r.listen(t.Context()); err == nil {
 		t.Error("it listens all the same")
 	}
@@ -34,7 +34,7 @@ func TestListeners(t *testing.T) {
 			open := s.pages.forwards
 			defer open.Close()
 			s.cfg.Host = tt.host // its section was edited
-			(&attempt{session: s}).closeOutdated(s.cfg.Forward)
+			(&attempt{Session: s}).closeOutdated(s.cfg.Forward)
 			if stays := s.pages.forwards == open; stays != tt.stay {
 				t.Errorf("they stay: %v", stays)
 			}

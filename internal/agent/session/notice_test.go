@@ -30,10 +30,10 @@ func quietSession(t *testing.T) *Session {
 	a := &Parts{
 		Settings: settings.Open(paths, "", log), Limits: limits, Log: log, Hub: events.NewHub(), Usage: usage.NewHub(), Store: st, History: state.NewHistory(filepath.Join(t.TempDir(), "history")),
 	}
-	a.Hosts = hosts.New(hosts.Options{Settings: a.Settings, Store: st, Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
+	a.Hosts = hosts.New(hosts.Options{Settings: a.Settings, Store: st, Relays: filepath.Join(t.TempDir(), "relays"), Log: log, Changed: func(api.Host) {}, Connections: limits.Tunnel, Jobs: limits.Jobs, Quota: limits.Quota})
 	NewRegistry(a)
 	s := newSession(a, configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"}, fromConfig)
-	s.facts = facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.Limits.Remind}
+	s.facts = facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true, Remind: a.Limits.Run.Remind}
 	s.save(t, wanted)
 	return s
 }
@@ -59,7 +59,7 @@ func (s *Session) save(t *testing.T, rec state.Session) {
 }
 
 func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
-	if marks := DefaultLimits().Remind; !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
+	if marks := DefaultLimits().Run.Remind; !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
 		t.Errorf("the marks are %v", marks)
 	}
 }

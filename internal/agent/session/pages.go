@@ -14,6 +14,7 @@ import (
 	"tunctl/internal/agent/probe"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/tunnel/forward"
 )
@@ -45,11 +46,7 @@ func (p *pages) setOthers(list []*probe.Page) (changed bool) {
 
 // other is the page with that name; nil if it is not announced.
 func (p *pages) other(name string) *probe.Page {
-	i := slices.IndexFunc(p.others, func(x *probe.Page) bool { return x.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return p.others[i]
+	return lists.Find(p.others, func(x *probe.Page) bool { return x.Name == name })
 }
 
 // endpoints are the other pages, without their tokens.
@@ -85,14 +82,9 @@ func (p *pages) targets() map[string]*forward.Target {
 	for _, x := range p.others {
 		// Connections in advance would be sent to a page that nobody looks at.
 		ep := x.Endpoint()
-		list[x.Name] = &forward.Target{Dialer: x, Upgrades: probe.PageUpgrades{Page: x}, Network: "tcp", Address: ep.Address(), HTTP: true, Token: ep.Token, Limited: true}
+		list[x.Name] = &forward.Target{Dialer: x, Upgrades: x, Network: "tcp", Address: ep.Address(), HTTP: true, Token: ep.Token, Limited: true}
 	}
 	return list
-}
-
-// reaches reports whether the login node connects to the main page by that name of a node.
-func (p *pages) reaches(node string) bool {
-	return p.route != nil && p.route.Endpoint.Reach == api.ReachLogin && api.SameNode(p.route.Endpoint.Host, node)
 }
 
 // Page is the whole address of a page of the session's job, token included: of the main one
@@ -195,7 +187,6 @@ func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 func (s *Session) forwardOther(p *probe.Page) (local string, err error) {
 	s.acting.Lock() // a down would leave its record behind
 	defer s.acting.Unlock()
-	rec := s.parts.Store.Session(s.Name)
 	s.mu.Lock()
 	x := s.pages.forwards.OfPage(p.Name)
 	switch {
@@ -204,7 +195,7 @@ func (s *Session) forwardOther(p *probe.Page) (local string, err error) {
 			WithHint("`tunctl status %s` shows how it is now", s.Name)
 	case x == nil:
 		x = &forwards.Forward{IsPage: true, Page: p.Name}
-		err = s.pages.forwards.Open([]*forwards.Forward{x}, lastPorts(rec), s.forwardOptionsLocked())
+		err = s.pages.forwards.Open([]*forwards.Forward{x}, s.forwardOptionsLocked())
 	}
 	picked := s.pages.forwards.Ports().Picked
 	s.mu.Unlock()
@@ -266,7 +257,7 @@ func (s *Session) verify(ctx context.Context) {
 	if r == nil || !ready {
 		return
 	}
-	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.parts.Limits.Probe.Request))
+	probing, cancel := context.WithTimeout(ctx, min(verifyTimeout, s.parts.Limits.Run.Probe.Request))
 	defer cancel()
 	err := r.Verify(probing)
 	if err == nil || ctx.Err() != nil {

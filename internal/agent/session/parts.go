@@ -11,6 +11,7 @@ import (
 	"tunctl/internal/agent/hosts"
 	"tunctl/internal/agent/ledger"
 	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/run"
 	"tunctl/internal/agent/settings"
 	"tunctl/internal/agent/state"
 	"tunctl/internal/api"
@@ -32,6 +33,8 @@ type Parts struct {
 	Hosts    *hosts.Hosts
 	Sessions *Registry
 	Kept     forwards.Kept // the pages of sessions that are down
+	// Dashboard is the address of a page to which waiting pages link; "" is none.
+	Dashboard func() string
 	// AttachedApp is the app of jobs that were started by hand; "": what their log says.
 	AttachedApp string
 
@@ -82,15 +85,10 @@ func (a *Parts) Reload() {
 // Limits bound what the agent does without being asked, and how long it waits.
 type Limits struct {
 	ledger.Limits
+	Run    run.Limits
 	Tunnel tunnel.Limits
-	Probe  probe.Limits
 	// Usage is how often a running job is measured while somebody looks.
 	Usage time.Duration
-	// Silent is how long a running job may write nothing before the session says so.
-	Silent time.Duration
-	// Remind are the times before a job's end at which the user is reminded, the longest
-	// first.
-	Remind []time.Duration
 	// Permit is how long after the user last asked for a session its job may be submitted.
 	Permit time.Duration
 	// Quota is how long the output of a site's quota commands is repeated without running
@@ -110,13 +108,14 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Limits: ledger.Limits{Jobs: remote.DefaultLimits(), KeepLead: 15 * time.Minute, KeepPerDay: 12, KeepRetry: time.Minute},
-		Tunnel: tunnel.DefaultLimits(), Probe: probe.DefaultLimits(), Drain: 5 * time.Second, Look: 5 * time.Second,
-		Remind:  []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
+		Run: run.Limits{
+			Probe: probe.DefaultLimits(), Silent: time.Minute, Remind: []time.Duration{30 * time.Minute, 10 * time.Minute, 2 * time.Minute},
+		},
+		Tunnel: tunnel.DefaultLimits(), Drain: 5 * time.Second, Look: 5 * time.Second,
 		Permit:  time.Hour,
 		Quota:   time.Hour,
 		Crashes: 3, CrashWindow: 10 * time.Minute,
-		Silent: time.Minute,
-		Usage:  10 * time.Second,
+		Usage: 10 * time.Second,
 	}
 }
 
@@ -124,7 +123,7 @@ func DefaultLimits() Limits {
 func PracticeLimits() Limits {
 	l := DefaultLimits()
 	l.Tunnel, l.Jobs = tunnel.PracticeLimits(), remote.PracticeLimits()
-	l.Probe.Every = 100 * time.Millisecond
+	l.Run.Probe.Every = 100 * time.Millisecond
 	l.KeepRetry = time.Second
 	l.Look = 200 * time.Millisecond
 	l.Usage = 2 * time.Second

@@ -13,7 +13,7 @@ import (
 
 func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 	s := newSession(bareShared(), configs.Session{Name: "jupyter", Submit: "~/jupyter.sh"}, fromConfig)
-	r := &attempt{session: s, done: make(chan struct{})}
+	r := &attempt{Session: s, done: make(chan struct{})}
 	defer close(r.done)
 	if s.facts.Permit.Live(time.Now()) {
 		t.Error("nobody permitted anything")
@@ -35,7 +35,7 @@ func TestAPermissionLastsAnHourByTheClockOnTheWall(t *testing.T) {
 
 func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 	s := newSession(bareShared(), configs.Session{Name: "narval-7"}, attached)
-	r := &attempt{session: s, done: make(chan struct{})}
+	r := &attempt{Session: s, done: make(chan struct{})}
 	defer close(r.done)
 	r.grantLocked("")
 	if s.facts.Permit.Live(time.Now()) {
@@ -48,7 +48,7 @@ func TestWhatWasStartedByHandIsNeverPermittedToBeSubmitted(t *testing.T) {
 func permittedSession(t *testing.T) (*Session, *attempt) {
 	t.Helper()
 	s := quietSession(t)
-	r := &attempt{session: s, done: make(chan struct{})}
+	r := &attempt{Session: s, done: make(chan struct{})}
 	s.attempt, s.facts.Answers = r, false
 	t.Cleanup(func() { close(r.done); s.parts.Work.Wait() })
 	return s, r
@@ -81,8 +81,8 @@ func TestACommandThatWaitsTooLongPermitsNothingUntilItAsksAgain(t *testing.T) {
 
 func TestTheEndOfAPermissionSaysNothingOfTheNextTry(t *testing.T) {
 	s := quietSession(t)
-	old := &attempt{session: s}
-	s.attempt = &attempt{session: s}
+	old := &attempt{Session: s}
+	s.attempt = &attempt{Session: s}
 	s.facts.Permit.Grant("", time.Hour)
 	old.lapseLocked()
 	if !permitted(s) {

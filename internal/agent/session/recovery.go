@@ -90,12 +90,7 @@ func (r *Registry) recoverToEnd(ctx context.Context, s *Session) error {
 	if !s.HasJob() || !r.Store.Incomplete(s.Host()) {
 		return nil
 	}
-	h := r.Hosts.Pool.Host(s.Host())
-	var err error
-	if h.Status().State != api.HostUp {
-		h.UpFor(localapi.Client(ctx))
-		err = h.Await(ctx)
-	}
+	err := r.Hosts.Connect(ctx, s.Host(), localapi.Client(ctx))
 	if err == nil {
 		err = r.RecoverJobs(ctx, s.Host())
 	}

@@ -110,17 +110,22 @@ func (s *Session) Status() api.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.current
-	st.Forwards, st.Websockets = s.pages.forwards.Status(), s.websocketsLocked()
-	if nodes := s.nodes.Load(); nodes != nil {
-		st.Held, st.Cells = nodes.Held(), nodes.Cells() // what waits changes all the time
-	}
-	st.Warnings = s.warningsLocked(st)
+	st.Forwards = s.pages.forwards.Status()
+	s.addChangingLocked(&st)
 	if st.State == api.SessionDown { // the time limit of its job may have passed since
 		v := s.facts.Derive(time.Now())
 		secrets := s.pages.secrets(s.facts.Endpoint)
 		st.Cause, st.Hint = api.Redact(v.Cause, secrets...), api.Redact(v.Hint, secrets...)
 	}
 	return st
+}
+
+// addChangingLocked adds what may change all the time.
+func (s *Session) addChangingLocked(to *api.Session) {
+	to.Websockets, to.Warnings = s.websocketsLocked(), s.warningsLocked(*to)
+	if nodes := s.nodes.Load(); nodes != nil {
+		to.Held, to.Cells = nodes.Held(), nodes.Cells()
+	}
 }
 
 // Idle is how long a job was not used.
@@ -268,11 +273,11 @@ func (s *Session) newAttemptLocked(host *tunnel.Host, who requester, client stri
 	}
 	needsJob := s.hasJobLocked()
 	s.facts = facts.Facts{
-		Name: s.Name, Saved: s.Saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.parts.Limits.Remind,
+		Name: s.Name, Saved: s.Saved(), Started: true, Looking: needsJob, NeedsJob: needsJob, Host: host.Status(), Remind: s.parts.Limits.Run.Remind,
 		Permit: s.facts.Permit, Asked: s.facts.Asked,
 	}
 	s.facts.Served = who == byAgent && s.facts.Saved.Current().Served // clients wait for it, as after a lost connection
-	return &attempt{session: s, who: who, client: client, host: host, done: make(chan struct{})}
+	return &attempt{Session: s, who: who, client: client, host: host, done: make(chan struct{})}
 }
 
 func (s *Session) hasJobLocked() bool {
@@ -297,9 +302,6 @@ func OnlyForwards(session string) *api.Error {
 
 // Downs is how often the session was taken down.
 func (s *Session) Downs() int64 { return s.downs.Load() }
-
-// Nodes are those of the job, while it is followed; nil if it is not.
-func (s *Session) Nodes() *jobnode.Run { return s.nodes.Load() }
 
 // Stop takes the session down and, with cancel, ends its jobs too. The wish to end them is saved
 // first, so that an up need not wait for the end, and no interruption loses it.
@@ -418,17 +420,14 @@ func (s *Session) enterLocked() {
 	if v.State == api.SessionReconnecting || v.State == api.SessionConnecting {
 		next.NotRespondingSince = s.facts.Host.NotRespondingSince
 	}
-	if nodes := s.nodes.Load(); nodes != nil {
-		next.Held, next.Cells = nodes.Held(), nodes.Cells()
-	}
-	next.Warnings = s.warningsLocked(next)
 	to := s.targetsLocked(v.State == api.SessionReady)
 	to.Why = s.facts.Reason(v, next.Since, now)
 	s.pages.forwards.Lead(to)
 	if s.pages.forwards == nil {
 		s.parts.Kept.Explain(s.Name, to.Why)
 	}
-	next.Endpoints, next.Websockets = s.pages.endpoints(), s.websocketsLocked()
+	s.addChangingLocked(&next)
+	next.Endpoints = s.pages.endpoints()
 	page := s.pages.forwards.OfPage("")
 	switch {
 	case s.facts.Link != "":

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 			r.Forget(s) // a second session that was never started
 		}
 	}()
-	if !r.waiters.Has(req.Waiter) {
+	if !r.waits(req.Waiter) {
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	if s.origin != attached && s.origin != adhoc && !s.InProgress() {
@@ -75,7 +76,7 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 	}
 	s.verify(ctx)
 	res, err := s.start(request{client: localapi.Client(ctx), downs: downs, permits: !req.Adopt, waiter: req.Waiter, plan: plan})
-	if !r.waiters.Has(req.Waiter) { // it has left meanwhile
+	if !r.waits(req.Waiter) { // it has left meanwhile
 		s.Revoke(req.Waiter)
 	}
 	r.Resume()
@@ -85,31 +86,30 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 // bringUp has all steps from the user's "up" to a page. It returns when the job ends,
 // the session fails, or ctx is done.
 func (r *attempt) bringUp(ctx context.Context) error {
-	s := r.session
 	if err := r.listen(ctx); err != nil {
 		return err
 	}
 	r.keepPorts()
-	if !s.HasJob() { // forwards to fixed addresses work as soon as the host is connected
-		s.Change(func(f *facts.Facts) { f.Answers = true })
+	if !r.HasJob() { // forwards to fixed addresses work as soon as the host is connected
+		r.Change(func(f *facts.Facts) { f.Answers = true })
 	}
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
-	if !s.HasJob() {
+	if !r.HasJob() {
 		<-ctx.Done() // its forwards follow the host's state
 		return ctx.Err()
 	}
-	jobs, account := s.parts.Hosts.WatcherOn(s.Host())
-	job, err := s.Jobs.Obtain(ctx, r.host, jobs, account)
+	jobs, account := r.parts.Hosts.WatcherOn(r.Host())
+	job, err := r.Jobs.Obtain(ctx, r.host, jobs, account)
 	if err != nil {
 		return err
 	}
 	for {
 		last, err := r.follow(ctx, jobs, job)
-		next, kept := s.Jobs.Successor(ctx, jobs, last)
+		next, kept := r.Jobs.Successor(ctx, jobs, last)
 		if last.State.Ended() {
-			s.Jobs.Drop(s.Jobs.List().Of(last), last)
+			r.Jobs.Drop(r.Jobs.List().Of(last), last)
 		}
 		if !kept {
 			return err
@@ -120,19 +120,17 @@ func (r *attempt) bringUp(ctx context.Context) error {
 
 // follow stays with one job, through all its runs, to its end.
 func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Job) (api.Job, error) {
-	s := r.session
 	watch := jobs.Watch(job.Ref())
 	defer watch.Close()
 	if job.State == api.JobRunning {
 		watch.SeenRunning(job.Node)
 	}
-	s.mu.Lock()
-	s.watch = watch
-	s.mu.Unlock()
+	r.mu.Lock()
+	r.watch = watch
+	r.mu.Unlock()
 	var previous *run.Run
 	for {
-		limits := s.parts.Limits
-		next := run.New(s.Jobs, followed{s}, r.host, jobs, s.jobUpdates, run.Limits{Probe: limits.Probe, Silent: limits.Silent, Remind: limits.Remind}, previous)
+		next := run.New(r.Jobs, followed{r.Session}, r.host, jobs, r.jobUpdates, r.parts.Limits.Run, previous)
 		last, err := next.Serve(ctx, watch, job)
 		if !errors.Is(err, run.ErrMoved) {
 			return last, err
@@ -144,20 +142,19 @@ func (r *attempt) follow(ctx context.Context, jobs *jobwatch.Watcher, job api.Jo
 // connect waits until the host is connected, also while the user has to log in first. If
 // the host cannot be reached, it fails for the user who asked, and else keeps trying.
 func (r *attempt) connect(ctx context.Context) error {
-	s, host := r.session, r.host
 	for {
-		changed := host.Changed()
-		err := host.Await(ctx)
+		changed := r.host.Changed()
+		err := r.host.Await(ctx)
 		if ctx.Err() != nil { // the state of the host means nothing once the agent stops
 			return ctx.Err()
 		}
-		s.Change(func(f *facts.Facts) { f.Host = host.Status() })
+		r.Change(func(f *facts.Facts) { f.Host = r.host.Status() })
 		if err == nil {
 			return nil
 		}
 		e, known := errors.AsType[*api.Error](err)
 		if !known || r.isByPerson() && e.Code != api.CodeNeedsPerson {
-			return s.parts.Hosts.WithSiteHint(ctx, s.Host(), err)
+			return r.parts.Hosts.WithSiteHint(ctx, r.Host(), err)
 		}
 		select {
 		case <-changed:
@@ -170,16 +167,29 @@ func (r *attempt) connect(ctx context.Context) error {
 // Wait says that a command waits, until the function that it returns is called: what the command permitted
 // ends then.
 func (r *Registry) Wait(waiter string) (left func()) {
-	r.waiters.Enter(waiter)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiters = append(r.waiters, waiter)
 	return func() {
-		r.waiters.Exit(waiter)
-		if r.waiters.Has(waiter) {
+		r.mu.Lock()
+		i := slices.Index(r.waiters, waiter)
+		r.waiters = slices.Delete(r.waiters, i, i+1)
+		r.mu.Unlock()
+		if r.waits(waiter) {
 			return
 		}
 		for _, s := range r.Live() {
 			s.Revoke(waiter)
 		}
 	}
+}
+
+// waits reports whether a command waits. The empty name always counts as waiting, and an
+// assistant: what its up permits does not end with its request.
+func (r *Registry) waits(waiter string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return waiter == "" || waiter == submit.Assistant || slices.Contains(r.waiters, waiter)
 }
 
 // RecentChoices are those of a session's earlier runs. A second session shares them with the
@@ -222,87 +232,83 @@ func (r *Registry) requestedPlan(s *Session, req api.UpRequest) (submit.Plan, er
 
 // attempt is one attempt to bring a session up and keep it up.
 type attempt struct {
-	session *Session
-	host    *tunnel.Host
-	cancel  context.CancelFunc
-	done    chan struct{}
+	*Session
+	host   *tunnel.Host
+	cancel context.CancelFunc
+	done   chan struct{}
 
-	// Guarded by session.mu:
+	// Guarded by the session's mu:
 	who    requester // the user may ask for what the agent has started
 	client string    // through which the user last asked
 }
 
 // launchLocked begins an attempt.
 func (r *attempt) launchLocked() {
-	s := r.session
-	ctx, cancel := context.WithCancel(s.parts.Ctx)
-	r.cancel, s.attempt = cancel, r
-	s.enterLocked()
-	s.parts.Work.Go(func() { s.Meter.Serve(ctx) })
-	s.parts.Work.Go(func() {
+	ctx, cancel := context.WithCancel(r.parts.Ctx)
+	r.cancel, r.attempt = cancel, r
+	r.enterLocked()
+	r.parts.Work.Go(func() { r.Meter.Serve(ctx) })
+	r.parts.Work.Go(func() {
 		defer r.dropFailed() // after done, which a stop waits for
 		defer close(r.done)
 		defer cancel()
 		r.finish(r.stayUp(ctx))
-		s.observer.observe()
+		r.observer.observe()
 	})
 }
 
 // finish records why an attempt ended. The listener stays, and shows it.
 func (r *attempt) finish(err error) {
-	s := r.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.attempt != r {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempt != r {
 		return // taken down meanwhile
 	}
-	s.attempt = nil
-	if s.parts.Ctx.Err() != nil {
+	r.attempt = nil
+	if r.parts.Ctx.Err() != nil {
 		return // the agent stops: the session is still wanted
 	}
 	failure := api.Error{Code: api.CodeJobEnded, Message: "the session ended"}
 	if err != nil {
 		failure = *api.AsError(err)
 	}
-	if (failure.Code == api.CodeJobEnded || s.facts.JobOver()) && s.facts.Permit.Live(time.Now()) {
-		again := s.newAttemptLocked(r.host, byPerson, r.client) // the user asked just as the attempt ended, or for a job that was over
+	if (failure.Code == api.CodeJobEnded || r.facts.JobOver()) && r.facts.Permit.Live(time.Now()) {
+		again := r.newAttemptLocked(r.host, byPerson, r.client) // the user asked just as the attempt ended, or for a job that was over
 		again.expireLocked()
 		again.launchLocked()
 		return
 	}
 	if several, ok := errors.AsType[*jobwatch.AmbiguousError](err); ok {
-		s.facts.Candidates = several.Jobs
+		r.facts.Candidates = several.Jobs
 	}
-	s.facts.Answers, s.facts.Looking, s.facts.Permit = false, false, submit.Permit{}
+	r.facts.Answers, r.facts.Looking, r.facts.Permit = false, false, submit.Permit{}
 	// The next agent shows it too, since it can submit no job either; a log's token is not saved.
-	secrets := s.pages.secrets(s.facts.Endpoint)
+	secrets := r.pages.secrets(r.facts.Endpoint)
 	failure.Message, failure.Hint = api.Redact(failure.Message, secrets...), api.Redact(failure.Hint, secrets...)
-	_ = s.recordLocked(func(r *state.Session) { r.Failure = &failure })
+	_ = r.recordLocked(func(r *state.Session) { r.Failure = &failure })
 }
 
 // isByPerson reports whether the user asked for it.
 func (r *attempt) isByPerson() bool {
-	r.session.mu.Lock()
-	defer r.session.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.who == byPerson
 }
 
 // grantLocked records the user's permission. A job that was started by hand is never
 // submitted again, and a session with only forwards has no job.
 func (r *attempt) grantLocked(waiter string) {
-	s := r.session
-	if s.origin.isJob() || !s.hasJobLocked() {
+	if r.origin.isJob() || !r.hasJobLocked() {
 		return
 	}
-	s.facts.Permit.Grant(waiter, s.parts.Limits.Permit)
+	r.facts.Permit.Grant(waiter, r.parts.Limits.Permit)
 	r.expireLocked()
 }
 
 // expireLocked ends the permission of an attempt when its time is over.
 func (r *attempt) expireLocked() {
-	s := r.session
-	end := s.facts.Permit.End()
-	s.parts.Work.Go(func() {
+	end := r.facts.Permit.End()
+	r.parts.Work.Go(func() {
 		for time.Now().Before(end) {
 			select {
 			case <-ctxtime.WallTimer(end):
@@ -310,8 +316,8 @@ func (r *attempt) expireLocked() {
 				return
 			}
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.lapseLocked()
 	})
 }
@@ -328,13 +334,12 @@ func (s *Session) Revoke(waiter string) {
 // lapseLocked ends the permission of an attempt once no command waits any more: from then
 // on the agent only adopts an existing job.
 func (r *attempt) lapseLocked() {
-	s := r.session
-	if s.attempt != r || s.facts.Permit.IsZero() || s.facts.Permit.Live(time.Now()) {
+	if r.attempt != r || r.facts.Permit.IsZero() || r.facts.Permit.Live(time.Now()) {
 		return // of an earlier attempt, used, or still valid
 	}
-	r.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
-	s.parts.Log.Info("nobody waits for the job any more: it will not be submitted", "session", s.Name)
-	s.enterLocked()
+	r.who, r.facts.Permit, r.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
+	r.parts.Log.Info("nobody waits for the job any more: it will not be submitted", "session", r.Name)
+	r.enterLocked()
 }
 
 // errAccountChanged says that the host is connected to another account than before.
@@ -344,19 +349,18 @@ var errAccountChanged = errors.New("the host is connected as another account")
 // another account: after an edit of the config that may be another cluster, or the same
 // one by another address. What the user permitted was for the first account.
 func (r *attempt) stayUp(ctx context.Context) error {
-	s := r.session
 	for {
 		err := r.bringUpOnAccount(ctx)
 		if !errors.Is(err, errAccountChanged) || ctx.Err() != nil {
 			return err
 		}
-		s.parts.Log.Info("the host is connected as another account; looking for the job there", "session", s.Name, "account", r.host.Account())
-		s.mu.Lock()
-		if s.attempt != nil {
-			s.attempt.who, s.facts.Permit, s.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
-			s.enterLocked()
+		r.parts.Log.Info("the host is connected as another account; looking for the job there", "session", r.Name, "account", r.host.Account())
+		r.mu.Lock()
+		if r.attempt != nil {
+			r.attempt.who, r.facts.Permit, r.facts.Asked = byAgent, submit.Permit{}, submit.Plan{}
+			r.enterLocked()
 		}
-		s.mu.Unlock()
+		r.mu.Unlock()
 	}
 }
 
@@ -364,7 +368,7 @@ func (r *attempt) stayUp(ctx context.Context) error {
 // first.
 func (r *attempt) bringUpOnAccount(ctx context.Context) error {
 	host := r.host
-	if !r.session.HasJob() {
+	if !r.HasJob() {
 		return r.bringUp(ctx) // its forwards work with any account
 	}
 	there, leave := context.WithCancelCause(ctx)

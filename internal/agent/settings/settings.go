@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/home"
+	"tunctl/internal/lists"
 	"tunctl/jobwatch/detect"
 	"tunctl/tunnel/sshconfig"
 )
@@ -27,8 +29,11 @@ type Settings struct {
 	log       *slog.Logger
 
 	mark string // of the files when they were last read
+	now  atomic.Pointer[content]
+}
 
-	mu      sync.Mutex
+// content is what the files say.
+type content struct {
 	config  *configs.Config
 	problem *api.Problem
 	sites   func() configs.Sites // reads them once
@@ -37,25 +42,18 @@ type Settings struct {
 // Open reads the config. One with errors is reported by Problem. sshConfig replaces
 // ~/.ssh/config, whatever the config says; "" if nothing does.
 func Open(paths home.Paths, sshConfig string, log *slog.Logger) *Settings {
-	s := &Settings{paths: paths, sshConfig: sshConfig, log: log, config: &configs.Config{Path: paths.Config}}
+	s := &Settings{paths: paths, sshConfig: sshConfig, log: log}
+	s.now.Store(&content{config: &configs.Config{Path: paths.Config}})
 	s.mark = configs.Digest(paths.Config, s.folders()...)
 	_ = s.read() // Problem has it
 	return s
 }
 
 // Config is the config as it is now. It is never changed, only replaced.
-func (s *Settings) Config() *configs.Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.config
-}
+func (s *Settings) Config() *configs.Config { return s.now.Load().config }
 
 // Problem is what is wrong with the config file; nil if nothing is.
-func (s *Settings) Problem() *api.Problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.problem
-}
+func (s *Settings) Problem() *api.Problem { return s.now.Load().problem }
 
 // Valid returns an error while the config has errors: a new session would not use what the
 // user has just written.
@@ -90,20 +88,21 @@ func (s *Settings) read() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		cfg, err = &configs.Config{Path: s.paths.Config}, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sites = sync.OnceValue(s.readSites)
+	next := *s.now.Load()
+	defer s.now.Store(&next)
+	was := next.problem
+	next.sites = sync.OnceValue(s.readSites)
 	if err == nil {
-		if s.problem != nil {
+		if was != nil {
 			s.log.Info("the config is valid again", "file", s.paths.Config)
 		}
-		s.config, s.problem = cfg, nil
+		next.config, next.problem = cfg, nil
 		return nil
 	}
-	if s.problem != nil && s.problem.Message == err.Error() {
+	if was != nil && was.Message == err.Error() {
 		return nil
 	}
-	s.problem = &api.Problem{Message: err.Error(), Since: time.Now()}
+	next.problem = &api.Problem{Message: err.Error(), Since: time.Now()}
 	s.log.Warn("the config has errors; the last valid one stays in use", "err", err)
 	return err
 }
@@ -116,11 +115,7 @@ func (s *Settings) Detector(app string) *detect.Detector { return detect.New(app
 
 // Apps are the user's own apps.
 func Apps(cfg *configs.Config) []detect.App {
-	apps := make([]detect.App, len(cfg.Apps))
-	for i, a := range cfg.Apps {
-		apps[i] = detect.App(a)
-	}
-	return apps
+	return lists.Map(cfg.Apps, func(a configs.App) detect.App { return detect.App(a) })
 }
 
 // Key is the private key of tunctl's own for an account; it need not exist.
@@ -160,14 +155,10 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site, paths ho
 			s.IdentityFiles = append([]string{key}, s.IdentityFiles...)
 		}
 	}
-	if key := paths.Key(s.User, s.Hostname, s.Port); isFile(key) {
+	key := paths.Key(s.User, s.Hostname, s.Port)
+	if _, err := os.Stat(key); err == nil {
 		s.OwnKey = key
 	}
-}
-
-func isFile(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Resolver reads hosts as the config and the sites are now.
@@ -190,12 +181,7 @@ func Resolver(cfg *configs.Config, sites configs.Sites, sshConfig string, paths 
 }
 
 // Sites are the sites that come with tunctl, the installed ones and the user's own.
-func (s *Settings) Sites() configs.Sites {
-	s.mu.Lock()
-	read := s.sites
-	s.mu.Unlock()
-	return read()
-}
+func (s *Settings) Sites() configs.Sites { return s.now.Load().sites() }
 
 func (s *Settings) readSites() configs.Sites {
 	list, err := configs.LoadSites(configs.SitesFolder(s.paths.Config), s.paths.Sites)

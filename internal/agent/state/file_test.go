@@ -90,7 +90,7 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	nb, lost := s.Session("nb"), s.Session("lost").Current()
-	if !nb.Wanted || nb.Port != 40001 || nb.Asked != 43200 || nb.Current().With["gpus"] != "1" || nb.Current().Account == "" || nb.Next().Account == "" || !lost.Doubt || lost.With["hours"] != "2" || !s.Known("hpc").Silent || !s.PasswordSaved("alice@login.hpc.example:22") {
+	if !nb.Wanted || nb.Port != 40001 || nb.Asked != 43200 || nb.Current().With["gpus"] != "1" || nb.Current().Account == "" || nb.Next().Account == "" || !lost.Doubt || lost.With["hours"] != "2" || !s.Known("hpc").Silent || !s.Lists(SavedPasswords, "alice@login.hpc.example:22") {
 		t.Errorf("%+v, %+v", nb, lost)
 	}
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -66,24 +65,21 @@ func (h *History) Add(r api.Run) error {
 // Runs reads the jobs that have ended, the oldest first. It needs no agent. A line
 // that a crash cut short is left out.
 func (h *History) Runs() ([]api.Run, error) {
-	f, err := os.Open(h.path)
+	data, err := os.ReadFile(h.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
-	defer func() { _ = f.Close() }()
 	var runs []api.Run
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for line := range bytes.Lines(data) {
 		var r api.Run
-		if json.Unmarshal(lines.Bytes(), &r) == nil {
+		if json.Unmarshal(line, &r) == nil {
 			runs = append(runs, r)
 		}
 	}
-	return runs, lines.Err()
+	return runs, nil
 }
 
 // LastJob is the last job of a session on a host that is over; nil if none is known.
@@ -196,11 +192,7 @@ func seconds(d time.Duration) int64 { return int64(d.Round(time.Second) / time.S
 
 // weekOf is the Monday of the week in which a run ended.
 func weekOf(r *api.Run) string {
-	end := r.Job.End
-	if end.IsZero() {
-		end = r.Noted
-	}
-	end = end.Local()
+	end := cmp.Or(r.Job.End, r.Noted).Local()
 	sinceMonday := (int(end.Weekday()) + 6) % 7
 	return end.AddDate(0, 0, -sinceMonday).Format(time.DateOnly)
 }

@@ -86,11 +86,8 @@ func (s *Session) KeepPorts(page int, picked map[string]int) {
 // maxRecent is how many choices are kept for one session.
 const maxRecent = 5
 
-// AddRecent makes choices the newest of Recent. No choice at all is not remembered.
+// AddRecent makes choices the newest of Recent.
 func (s *Session) AddRecent(with api.Choices) {
-	if len(with) == 0 {
-		return
-	}
 	recent := []api.Choices{with}
 	for _, earlier := range s.Recent {
 		if !maps.Equal(earlier, with) && len(recent) < maxRecent {
@@ -162,7 +159,7 @@ func (s *Store) names(fits func(Session) bool) []string {
 func (s *Store) Update(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.updateLocked(name, change)
+	return update(s, s.data.Sessions, name, change)
 }
 
 // Begin is Update for what must be in the file before something is done: if the file cannot be
@@ -171,24 +168,22 @@ func (s *Store) Begin(name string, change func(*Session)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.data.Sessions[name]
-	err := s.updateLocked(name, change)
+	err := update(s, s.data.Sessions, name, change)
 	if err != nil {
 		s.data.Sessions[name] = before
 	}
 	return err
 }
 
-func (s *Store) updateLocked(name string, change func(*Session)) error {
-	before := s.data.Sessions[name]
-	after := before
+// update changes what is remembered under a name, and writes the file, while the caller holds the lock.
+func update[T any](s *Store, in map[string]T, name string, change func(*T)) error {
+	after := in[name]
 	change(&after)
-	if reflect.DeepEqual(after, before) && !s.unwritten {
+	if reflect.DeepEqual(after, in[name]) && !s.unwritten {
 		return nil
 	}
-	s.data.Sessions[name] = after
-	if after.Attached != "" {
-		s.forgetOldestLocked()
-	}
+	in[name] = after
+	s.forgetOldestLocked()
 	return s.writeLocked()
 }
 
@@ -281,48 +276,34 @@ func (s *Store) SetFound(host string, found map[string][]string) {
 func (s *Store) updateHost(host string, change func(*login)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.data.Hosts[host]
-	after := before
-	change(&after)
-	if reflect.DeepEqual(after, before) {
-		return
-	}
-	s.data.Hosts[host] = after
-	_ = s.writeLocked()
+	_ = update(s, s.data.Hosts, host, change)
 }
 
-// PasswordSaved reports whether the password of an account is in the keyring.
-func (s *Store) PasswordSaved(account string) bool { return s.listed(&s.data.Passwords, account) }
+// Accounts is a list of accounts in the file.
+type Accounts func(*content) *[]string
 
-// SetPasswordSaved records whether the password of an account is in the keyring.
-func (s *Store) SetPasswordSaved(account string, saved bool) {
-	s.list(&s.data.Passwords, account, saved)
-}
+// SavedPasswords are the accounts whose password is in the keyring.
+func SavedPasswords(c *content) *[]string { return &c.Passwords }
 
-// PasswordRefused reports whether the host refused the saved password of an account.
-func (s *Store) PasswordRefused(account string) bool {
-	return s.listed(&s.data.RefusedPasswords, account)
-}
+// RefusedPasswords are the accounts whose saved password the host refused.
+func RefusedPasswords(c *content) *[]string { return &c.RefusedPasswords }
 
-// SetPasswordRefused records whether the host refused the saved password of an account.
-func (s *Store) SetPasswordRefused(account string, refused bool) {
-	s.list(&s.data.RefusedPasswords, account, refused)
-}
-
-func (s *Store) listed(in *[]string, account string) bool {
+// Lists reports whether an account is in a list.
+func (s *Store) Lists(in Accounts, account string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(*in, account)
+	return slices.Contains(*in(&s.data), account)
 }
 
-// list adds an account to a list or removes it. As with hosts, memory is enough if the file
+// List adds an account to a list or removes it. As with hosts, memory is enough if the file
 // cannot be written.
-func (s *Store) list(in *[]string, account string, with bool) {
+func (s *Store) List(in Accounts, account string, with bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*in = slices.DeleteFunc(slices.Clone(*in), func(a string) bool { return a == account })
+	list := in(&s.data)
+	*list = slices.DeleteFunc(slices.Clone(*list), func(a string) bool { return a == account })
 	if with {
-		*in = append(*in, account)
+		*list = append(*list, account)
 	}
 	_ = s.writeLocked()
 }

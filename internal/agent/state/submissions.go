@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/lists"
 )
 
 // Role is what the job of a submission is to its session.
@@ -108,21 +109,14 @@ type Submissions []Submission
 
 // As returns the submission with a role; zero if there is none.
 func (l Submissions) As(role Role) Submission {
-	return l.first(func(s Submission) bool { return s.Role == role })
+	return lists.Find(l, func(s Submission) bool { return s.Role == role })
 }
 
 // Of returns the submission that made a job; zero if none did.
 func (l Submissions) Of(job api.Job) Submission {
-	return l.first(func(s Submission) bool {
+	return lists.Find(l, func(s Submission) bool {
 		return s.Job != nil && s.Job.Ref() == job.Ref() || s.Tag != "" && s.Tag == TagOf(job)
 	})
-}
-
-func (l Submissions) first(is func(Submission) bool) Submission {
-	if i := slices.IndexFunc(l, is); i >= 0 {
-		return l[i]
-	}
-	return Submission{}
 }
 
 // Put adds a submission, or replaces its record. One that had its role is left behind.

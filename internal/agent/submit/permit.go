@@ -3,9 +3,7 @@ package submit
 import (
 	"context"
 	"maps"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"tunctl/internal/api"
@@ -77,37 +75,6 @@ func (p *Permit) SettledBy(r jobwatch.Report) bool {
 
 // Assistant is the name under which an assistant's up permits a submission.
 const Assistant = "assistant"
-
-// Waiters are the commands that wait for sessions. Each keeps a stream of events open
-// under its own name.
-type Waiters struct {
-	mu      sync.Mutex
-	streams []string
-}
-
-// Enter adds a command.
-func (w *Waiters) Enter(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.streams = append(w.streams, name)
-}
-
-// Exit removes a command whose stream has ended.
-func (w *Waiters) Exit(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if i := slices.Index(w.streams, name); i >= 0 {
-		w.streams = slices.Delete(w.streams, i, i+1)
-	}
-}
-
-// Has reports whether a command waits. The empty name always counts as waiting, and an
-// assistant: what its up permits does not end with its request.
-func (w *Waiters) Has(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return name == "" || name == Assistant || slices.Contains(w.streams, name)
-}
 
 // NodeHours are the node-hours that a job may take, as they count for an assistant. A job of several
 // nodes counts for each of them, also if it does not use them whole, and an array for each of its jobs.

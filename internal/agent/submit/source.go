@@ -165,17 +165,14 @@ func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error)
 	if len(about) == 0 {
 		return err
 	}
-	hinted := *e
 	if strings.Contains(e.Hint, "takes no batch jobs") {
 		site, _, _ := s.siteOn(ctx, jobs)
 		others := site.OtherQueues(func(q configs.Queue) bool { return !q.NoBatch && !strings.Contains(e.Message, q.Name) })
 		if others != "" {
-			hinted.Hint = "this partition takes no batch jobs; " + others + " in with = { … } of [session." + s.Section + "]"
-			return &hinted
+			return api.ReplaceHint(err, "this partition takes no batch jobs; %s in with = { … } of [session.%s]", others, s.Section)
 		}
 	}
-	hinted.Hint = withoutScript(e.Hint) + "; change " + inWith(s.Section, about)
-	return &hinted
+	return api.ReplaceHint(err, "%s; change %s", withoutScript(e.Hint), inWith(s.Section, about))
 }
 
 // withoutScript is a hint for a job that tunctl writes: its user has no script to change.

@@ -1,10 +1,10 @@
 // The page: it gets in, keeps the stream of events open, and shows one view at a time.
 
 import "./copy.js";
-import { act, clear, report } from "./dialogs.js";
-import { byId, copyable, el, setAttribute, setText, show, sync, withCommands } from "./dom.js";
+import { clear, report } from "./dialogs.js";
+import { byId, closeButton, copyable, draw, h, tell } from "./dom.js";
 import { drawHistory } from "./history.js";
-import { connectWords, drawHosts } from "./hosts.js";
+import { connectButton, drawHosts } from "./hosts.js";
 import { drawJobs, startJobs } from "./jobs.js";
 import { closeLogs, drawLogs, openLogs, startLogs } from "./logs.js";
 import { apply, changed, model, onChange, stopped } from "./model.js";
@@ -93,30 +93,36 @@ async function readLists(all) {
 function drawAlive() {
   const dead = !model.live && !!model.gone;
   const link = byId("link");
-  setText(link, model.live ? "Live" : !dead ? "Connecting…" : model.seen ? `Stopped, last known ${clock(model.seen)}` : "Stopped");
+  draw(link, model.live ? "Live" : !dead ? "Connecting…" : model.seen ? `Stopped, last known ${clock(model.seen)}` : "Stopped");
   link.dataset.kind = model.live ? "good" : "attention";
   const [kind, words] = dead ? ["trouble", "Stopped · "] : foremost(Date.now());
   document.title = `${words}tunctl dashboard`;
-  setAttribute(byId("icon"), "href", ["good", "quiet"].includes(kind) ? "icon.svg" : `icon-${kind}.svg`);
+  const icon = ["good", "quiet"].includes(kind) ? "icon.svg" : `icon-${kind}.svg`;
+  if (byId("icon").getAttribute("href") !== icon) byId("icon").href = icon;
   byId("alive").disabled = dead;
 }
 
 function drawNeeds() {
-  const list = [];
-  if (!model.live && model.gone) {
-    const what = model.gone === "agent" ? "The agent has stopped" : "The dashboard has stopped";
-    list.push({ id: "gone", text: `${what}: this is what was last known. Jobs keep running. To open the dashboard again, choose Dashboard in the tray menu, or run this in a terminal:`, command: "tunctl dashboard" });
+  const { live, gone, config, paused } = model, needs = [];
+  const need = (key, text, ...more) => needs.push(h("div", { key, class: "notice", "data-kind": "attention" }, tell(undefined, text), more));
+  if (!live && gone) {
+    const what = gone === "agent" ? "The agent has stopped" : "The dashboard has stopped";
+    need("gone", `${what}: this is what was last known. Jobs keep running. To open the dashboard again, choose Dashboard in the tray menu, or run this in a terminal:`, copyable("tunctl dashboard"));
   }
-  if (model.live && model.config) list.push({ id: "config", text: `The config file has errors; changes take effect once they are fixed: ${model.config.message}` });
-  if (model.live && model.paused) list.push({ id: "paused", text: `${model.paused.message}. Starting a session connects again.` });
-  for (const h of new Set([...model.sessions.values()].map(waitsFor))) {
-    if (h) list.push({ id: `${h.alias} ${connectWords[h.state]}`, host: h, text: [`${hostLabel(h.alias)}: ${h.cause}`, hintOf(h)].filter(Boolean).join(". ") });
+  if (live && config) need("config", `The config file has errors; changes take effect once they are fixed: ${config.message}`);
+  if (live && paused) need("paused", `${paused.message}. Starting a session connects again.`);
+  for (const host of new Set([...model.sessions.values()].map(waitsFor))) {
+    if (host) need(host.alias, [`${hostLabel(host.alias)}: ${host.cause}`, hintOf(host)].filter(Boolean).join(". "), connectButton(host));
   }
   for (const [id, notice] of model.notices) {
-    if (holds(notice)) list.push({ id, text: notice.text, close: true });
+    const close = () => {
+      model.notices.delete(id);
+      changed();
+    };
+    if (holds(notice)) need(id, notice.text, closeButton(close));
     else model.notices.delete(id);
   }
-  sync(byId("needs"), list, (n) => n.id, need);
+  draw(byId("needs"), needs);
 }
 
 function holds({ kind, session, host, limit }) {
@@ -126,34 +132,12 @@ function holds({ kind, session, host, limit }) {
   return kind === "idle" ? !over && (s.idle || s.idleEnd) : !session || !!s;
 }
 
-function need(n) {
-  const text = el("p");
-  const root = el("div", { class: "notice attention" }, text);
-  if (n.command) {
-    root.append(copyable(n.command));
-  }
-  if (n.host) {
-    const what = connectWords[n.host.state] ?? "Connect";
-    root.append(el("button", { type: "button", class: "main", "aria-label": `${what} (${n.host.alias})`, onclick: ({ target }) => act(target, `connect to ${n.host.alias}`, `/api/hosts/${encodeURIComponent(n.host.alias)}/login`) }, what));
-  }
-  if (n.close) {
-    root.append(el("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => {
-      model.notices.delete(n.id);
-      changed();
-    } }, "×"));
-  }
-  return { root, update: (now) => withCommands(text, now.text) };
-}
-
 function route(focus) {
   const [view, ...name] = location.hash.slice(1).split("/");
   const chosen = views.includes(view) ? view : focus && view ? null : "overview";
   if (!chosen) return; // a link within the page
-  for (const v of views) show(byId(v), v === chosen);
-  for (const a of document.querySelectorAll("nav a")) {
-    if (a.hash === `#${chosen}`) a.setAttribute("aria-current", "page");
-    else a.removeAttribute("aria-current");
-  }
+  for (const v of views) byId(v).hidden = v !== chosen;
+  for (const a of document.querySelectorAll("nav a")) a.ariaCurrent = a.hash === `#${chosen}` ? "page" : null;
   if (focus) {
     clear();
     document.querySelector(`#${chosen} h2`).focus();

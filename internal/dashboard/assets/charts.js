@@ -1,33 +1,17 @@
 // Bars and sparklines. Their figures are also in words beside them.
 
-import { el, setAttribute, setText, show } from "./dom.js";
+import { h } from "./dom.js";
 
-const svg = "http://www.w3.org/2000/svg";
 const hour = 3600_000;
 const buckets = 120; // of a sparkline: half a minute each
 
-// sparkline is a line over the last hour with a caption: { root, update(caption, points, top) }.
-// A point is [time, value]; what is not known leaves a gap.
-export function sparkline(name) {
-  const shape = (tag, attributes) => {
-    const node = document.createElementNS(svg, tag);
-    for (const [key, text] of Object.entries(attributes)) setAttribute(node, key, text);
-    return node;
-  };
-  const line = shape("path", { class: "line" }), area = shape("path", { class: "area" });
-  const picture = shape("svg", { viewBox: `0 0 ${buckets} 30`, preserveAspectRatio: "none", "aria-hidden": "true" });
-  picture.append(area, line);
-  const value = el("b");
-  const root = el("figure", { class: "spark" }, el("figcaption", {}, el("span", {}, name), " ", value), picture);
-  return {
-    root,
-    update(caption, points, top, now) {
-      setText(value, caption);
-      const [drawn, filled] = paths(points, top, now);
-      setAttribute(line, "d", drawn);
-      setAttribute(area, "d", filled);
-    },
-  };
+// sparkline is a line over the last hour with a caption, if that is known. A point is [time, value];
+// what is not known leaves a gap.
+export function sparkline(name, caption, points, now, top) {
+  if (!caption) return false;
+  const [line, area] = paths(points, top, now);
+  return h("figure", { key: name, class: "spark" }, h("figcaption", {}, h("span", {}, name), " ", h("b", {}, caption)),
+    h("svg", { viewBox: `0 0 ${buckets} 30`, preserveAspectRatio: "none", "aria-hidden": "true" }, h("path", { class: "area", d: area }), h("path", { class: "line", d: line })));
 }
 
 function paths(points, top, now) {
@@ -58,20 +42,8 @@ function paths(points, top, now) {
 }
 
 // bar is a bar with a text above it. Without a fraction there is only the text.
-export function bar() {
-  const text = el("span", { class: "text" });
-  const fill = el("span", { class: "fill" });
-  const track = el("span", { class: "track", "aria-hidden": "true" }, fill);
-  const root = el("div", { class: "bar" }, text, track);
-  return {
-    root,
-    update(words, fraction, kind = "") {
-      setText(text, words);
-      setAttribute(root, "class", `bar ${kind}`.trim());
-      show(track, fraction !== undefined);
-      if (fraction === undefined) return;
-      const width = `${(100 * Math.min(1, Math.max(0, fraction))).toFixed(1)}%`;
-      if (fill.style.width !== width) fill.style.width = width;
-    },
-  };
+export function bar(text, fraction, urgent, key) {
+  const width = `${(100 * Math.min(1, Math.max(0, fraction ?? 0))).toFixed(1)}%`;
+  return h("div", { key, class: urgent ? "bar attention" : "bar" }, h("span", { class: "text" }, text),
+    fraction !== undefined && h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", style: { width } })));
 }

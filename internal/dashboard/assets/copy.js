@@ -4,9 +4,9 @@ document.addEventListener("click", async ({ target }) => {
   if (!target.matches?.("button.copy")) return;
   try {
     await navigator.clipboard.writeText(target.previousElementSibling.textContent);
-    target.textContent = "Copied";
+    target.firstChild.data = "Copied";
   } catch {
     getSelection().selectAllChildren(target.previousElementSibling);
-    target.textContent = "Press Ctrl-C";
+    target.firstChild.data = "Press Ctrl-C";
   }
 });

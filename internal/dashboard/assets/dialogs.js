@@ -1,92 +1,108 @@
 // Questions to the person, and what the page tells them.
 
-import { byId, el, withCommands } from "./dom.js";
+import { button, byId, closeButton, commands, draw, h, tell } from "./dom.js";
 import { model } from "./model.js";
-import { request } from "./server.js";
+import { pathOf, request } from "./server.js";
 import { jobWaits, sentence } from "./words.js";
 
+let asked = 0;
+
 // ask shows a question and resolves to the values of its fields, or to null if the person
-// declines. A field is { name, label, value, choices, suggestions, placeholder, rare }: with
-// choices a list, else a line; rare ones are folded. While accept fails, the dialog stays open. below
-// makes what is under the fields.
-export function ask({ title, text, yes, no = "Cancel", danger = false, fields = [], presets = [], accept, below }) {
-  const dialog = byId("dialog"), form = dialog.querySelector("form");
-  byId("dialog-title").textContent = title;
-  withCommands(byId("dialog-text"), text ?? "");
-  byId("dialog-text").hidden = !text;
-  byId("dialog-yes").textContent = yes;
-  byId("dialog-yes").className = danger ? "danger" : "main";
-  byId("dialog-no").textContent = no;
-  const inputs = new Map(fields.map((f) => [f.name, input(f)]));
-  const label = (f) => el("label", {}, el("span", {}, f.label), inputs.get(f.name));
+// declines. A field is { name, label, ask, value, choices, suggestions, placeholder, rare }: with
+// choices a list, else a line; rare ones are folded. While accept fails, the dialog stays open.
+// preview says what follows from the values, and whether its button was pressed.
+export function ask({ title, text, yes, no = "Cancel", danger, fields = [], presets = [], accept, preview }) {
+  const dialog = byId("dialog"), key = String(++asked), inputs = new Map(fields.map((f) => [f, input(f)]));
   const rare = fields.filter((f) => f.rare);
-  byId("dialog-fields").replaceChildren(
-    ...(presets.length ? [presetButtons(presets, inputs)] : []),
-    ...fields.filter((f) => !f.rare).map(label),
-    ...(rare.length ? [el("details", {}, el("summary", {}, "More"), ...rare.map(label))] : []),
-    ...(below ? [below(() => values(inputs), (error) => wrong(fields, inputs, error))] : []),
-    ...fields.filter((f) => f.suggestions?.length).map((f) => el("datalist", { id: `of-${f.name}` }, ...f.suggestions.map((value) => el("option", { value })))),
-  );
-  dialog.showModal();
-  (inputs.size ? [...inputs.values()][0] : byId("dialog-no")).focus(); // nothing is ended by a stray Enter
+  let told = "", problem, previews = 0;
   return new Promise((resolve) => {
     const done = (answer) => {
-      form.onsubmit = form.onkeydown = dialog.onclose = byId("dialog-no").onclick = byId("dialog-fields").onchange = null;
+      dialog.onclose = null;
       dialog.close();
       resolve(answer);
     };
-    form.onsubmit = async (event) => {
-      event.preventDefault();
-      if (form.ariaBusy) return;
-      form.ariaBusy = "true";
+    const form = () => dialog.querySelector("form");
+    const values = () => Object.fromEntries([...new FormData(form())].map(([name, value]) => [name, value.trim()]));
+    const concerns = (f) => !!f.ask && f.ask === problem?.hint;
+    const label = (f) => h("label", { key: f.name }, h("span", {}, f.label), inputs.get(f), concerns(f) && wrong(problem.message));
+    const fill = (choices) => {
+      for (const [name, value] of Object.entries(choices)) if (form().elements.namedItem(name)) form().elements.namedItem(name).value = value;
+      tellMore(false);
+    };
+    const paint = () => draw(dialog, h("form", { key, onsubmit: submit, onkeydown: choose, onchange: () => tellMore(false) },
+      h("h2", { id: "dialog-title" }, title),
+      text && h("p", { id: "dialog-text" }, commands(text)),
+      h("div", { id: "dialog-fields" },
+        presets.length > 0 && h("div", { class: "presets", role: "group", "aria-label": "As in an earlier run" },
+          presets.map((p) => button(Object.entries(p).map(([k, v]) => `${k} ${v}`).join(", "), {}, () => fill(p)))),
+        fields.filter((f) => !f.rare).map(label),
+        rare.length > 0 && h("details", {}, h("summary", {}, "More"), rare.map(label)),
+        preview && h("div", { class: "presets" }, button("When would it start?", {}, () => tellMore(true)), h("p", { class: "about", role: "status" }, told)),
+        problem && !fields.some(concerns) && wrong([problem.message, problem.hint].filter(Boolean).join("; "))),
+      h("div", { class: "actions" },
+        h("button", { id: "dialog-yes", class: danger ? "danger" : "main" }, yes), button(no, { id: "dialog-no" }, () => done(null)))));
+    const fail = (error) => {
+      problem = error;
+      paint();
+      const field = form().querySelector("label:has(.wrong)");
+      field?.closest("details")?.setAttribute("open", "");
+      field?.control.focus();
+    };
+    const tellMore = async (pressed) => {
+      if (!preview) return;
+      const own = ++previews;
+      if (pressed) told = "Asking the scheduler…";
+      paint();
       try {
-        await accept?.(values(inputs));
-        done(values(inputs));
+        const text = await preview(values(), pressed);
+        if (own === previews) told = text ?? "";
+        paint();
       } catch (error) {
-        wrong(fields, inputs, error);
-      } finally {
-        form.ariaBusy = null;
+        if (own !== previews) return;
+        told = "";
+        if (pressed || fields.some((f) => f.ask && f.ask === error.hint)) fail(error);
+        else paint();
       }
     };
-    form.onkeydown = (event) => {
+    const submit = async (event) => {
+      event.preventDefault();
+      if (form().ariaBusy) return;
+      form().ariaBusy = "true";
+      try {
+        await accept?.(values());
+        done(values());
+      } catch (error) {
+        fail(error);
+      } finally {
+        form().ariaBusy = null;
+      }
+    };
+    const choose = (event) => {
       if (event.key !== "Enter" || event.target.tagName !== "SELECT") return;
       event.preventDefault();
-      form.requestSubmit();
+      form().requestSubmit();
     };
-    byId("dialog-no").onclick = () => done(null);
+    paint();
     dialog.onclose = () => done(null); // by Escape
+    dialog.showModal();
+    (form().querySelector("input, select") ?? byId("dialog-no")).focus(); // nothing is ended by a stray Enter
+    tellMore(false);
   });
 }
 
-const values = (inputs) => Object.fromEntries([...inputs].map(([name, node]) => [name, node.value.trim()]));
-
-// wrong shows an error at the field that it is about, which its hint asks for; else below all.
-function wrong(fields, inputs, error) {
-  for (const node of document.querySelectorAll(".wrong")) node.remove();
-  const node = inputs.get(fields.find((f) => f.ask && f.ask === error.hint)?.name);
-  const text = node ? error.message : [error.message, error.hint].filter(Boolean).join("; ");
-  (node?.parentNode ?? byId("dialog-fields")).append(el("span", { class: "wrong", role: "alert" }, sentence(text.replaceAll("`", ""))));
-  node?.closest("details")?.setAttribute("open", "");
-  node?.focus();
-}
+const wrong = (text) => h("span", { class: "wrong", role: "alert" }, sentence(text.replaceAll("`", "")));
 
 function input({ name, value = "", choices = [], suggestions = [], placeholder }) {
   if (!choices.length) {
-    return el("input", { value, placeholder, autocomplete: "off", spellcheck: "false", list: suggestions.length ? `of-${name}` : undefined });
+    const list = suggestions.length ? `of-${name}` : undefined;
+    return [
+      h("input", { name, value, placeholder, autocomplete: "off", spellcheck: "false", list }),
+      list && h("datalist", { id: list }, suggestions.map((value) => h("option", { value }))),
+    ];
   }
   const options = choices.map((c) => (Array.isArray(c) ? c : [c, c]));
   if (!options.some(([v]) => v === value)) options.unshift([value, value || "as the site has it"]);
-  return el("select", {}, ...options.map(([v, label]) => el("option", { value: v, selected: v === value }, label)));
-}
-
-function presetButtons(presets, inputs) {
-  const fill = (choices) => {
-    for (const [name, node] of inputs) if (choices[name] !== undefined) node.value = choices[name];
-    byId("dialog-fields").onchange?.();
-  };
-  const words = (choices) => Object.entries(choices).map(([k, v]) => `${k} ${v}`).join(", ");
-  return el("div", { class: "presets", role: "group", "aria-label": "As in an earlier run" },
-    ...presets.map((p) => el("button", { type: "button", onclick: () => fill(p) }, words(p))));
+  return h("select", { name }, options.map(([v, text]) => h("option", { value: v, selected: v === value ? "" : undefined }, text)));
 }
 
 export function clear() {
@@ -95,19 +111,13 @@ export function clear() {
 
 // report tells the result of an action in the card of its button or, with none, above the
 // view. It stays until the next action.
-export function report(button, kind, text, hint = "") {
+export function report(place, kind, text, hint = "") {
   clear();
-  const place = button?.closest(".card, .row") ?? byId("toast");
-  const words = el("p");
-  withCommands(words, text);
-  const node = el("div", { class: `result ${kind}` }, words);
-  if (hint) {
-    const more = el("p", { class: "hint" });
-    withCommands(more, hint);
-    node.append(more);
-  }
-  node.append(el("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => node.remove() }, "×"));
-  place.append(node);
+  const node = document.createElement("div");
+  node.className = "result";
+  node.dataset.kind = kind;
+  draw(node, h("p", {}, commands(text)), tell("hint", hint), closeButton(() => node.remove()));
+  (place?.closest(".card, .row") ?? byId("toast")).append(node);
   byId("told").textContent = `${text} ${hint}`.replaceAll("`", "");
 }
 
@@ -120,28 +130,26 @@ export function complain(button, what, error) {
 
 // act sends an action and shows its answer. The button is disabled meanwhile.
 export async function act(button, what, path, body = {}) {
-  if (button.getAttribute("aria-disabled") === "true") return;
+  if (button.ariaDisabled) return;
   clear();
-  button.setAttribute("aria-disabled", "true"); // it keeps the focus
+  button.ariaDisabled = "true"; // it keeps the focus
   try {
     const { text } = await request(path, body);
-    if (text) report(button, "", text);
-    return true;
+    if (text) report(button, "busy", text);
   } catch (error) {
     complain(button, what, error);
-    return false;
   } finally {
-    button.removeAttribute("aria-disabled");
+    button.ariaDisabled = null;
   }
 }
 
-export async function endJobs(button, s, path) {
-  const { all = `job ${s.job?.id}`, others = [] } = model.texts.get(s.name) ?? {};
-  const several = all.includes(" and ");
-  const answer = await ask({
-    title: `End ${all}?`,
-    text: !others.length && jobWaits(s.job) ? `Job ${s.job.id} of ${s.name} leaves the queue.` : `What runs of ${s.name} stops at once. Work that is not saved is lost.`,
-    yes: several ? "End the jobs" : "End the job", no: several ? "Keep them" : "Keep it", danger: true,
-  });
-  if (answer) await act(button, `end ${all}`, path);
+// askEnd asks before jobs end.
+export const askEnd = (what, text, several) => ask({
+  title: `End ${what}?`, text, yes: several ? "End the jobs" : "End the job", no: several ? "Keep them" : "Keep it", danger: true,
+});
+
+export async function endJobs(button, s) {
+  const { all = `job ${s.job?.id}`, others = [] } = model.texts[s.name];
+  const text = !others.length && jobWaits(s.job) ? `Job ${s.job.id} of ${s.name} leaves the queue.` : `What runs of ${s.name} stops at once. Work that is not saved is lost.`;
+  if (await askEnd(all, text, all.includes(" and "))) await act(button, `end ${all}`, pathOf("sessions", s.name, "end"));
 }

@@ -1,86 +1,94 @@
-// What every view needs to make elements and to change only what is different.
-
-// el makes an element. Properties that begin with "on" are listeners, the rest attributes.
-export function el(tag, properties = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children);
-  return node;
-}
+// Views describe what they show. The page is made so, and only what is different changes: focus,
+// selection and what is unfolded survive.
 
 export const byId = (id) => document.getElementById(id);
 
-export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
+// h describes an element. Functions, booleans and objects are properties of it, the rest attributes.
+// With a key, it stays the same element when it moves among its siblings.
+export const h = (tag, { key, ...properties }, ...children) => ({ tag, key, properties, children });
 
-export function setAttribute(node, name, value) {
-  if (node.getAttribute(name) !== value) node.setAttribute(name, value);
-}
+const drawn = new WeakMap(); // the nodes that were described in an element, by their keys
 
-export function show(node, visible) {
-  if (node.hidden === visible) node.hidden = !visible;
-}
-
-const rowsOf = new WeakMap();
-
-// sync makes the children of parent those of items, in their order. A row stays the same
-// element for as long as an item has its key, so that focus and selection survive.
-// create returns a row: { root, update(item, more) }.
-export function sync(parent, items, keyOf, create, more) {
-  const old = rowsOf.get(parent) ?? new Map();
-  const rows = new Map();
-  for (const item of items) rows.set(keyOf(item), null);
-  for (const [key, row] of old) if (!rows.has(key)) row.root.remove();
-  let place = parent.firstElementChild;
-  for (const item of items) {
-    const key = keyOf(item);
-    const row = old.get(key) ?? create(item);
-    rows.set(key, row);
-    row.update(item, more);
-    if (row.root === place) place = place.nextElementSibling;
-    else parent.insertBefore(row.root, place);
+// draw makes the children of an element those that are described: elements, texts, lists of them,
+// or nothing. Nodes that others have added stay.
+export function draw(parent, ...children) {
+  const old = drawn.get(parent) ?? new Map(), nodes = new Map(keyed(children, ""));
+  for (const [key, node] of old) {
+    if (nodes.has(key) && nodes.get(key).tag === node.localName) continue;
+    old.delete(key);
+    node.remove();
   }
-  rowsOf.set(parent, rows);
+  let place = parent.firstChild;
+  for (const [key, described] of nodes) {
+    const node = old.get(key) ?? create(described.tag);
+    nodes.set(key, node);
+    change(node, described);
+    if (node === place) place = place.nextSibling;
+    else parent.insertBefore(node, place);
+  }
+  drawn.set(parent, nodes);
 }
 
-// withCommands writes a text whose commands are between backquotes.
-export function withCommands(node, text) {
-  if (node.dataset.text === text) return;
-  node.dataset.text = text;
-  node.replaceChildren(...text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part)));
+function* keyed(children, path) {
+  for (const [i, child] of children.entries()) {
+    if (Array.isArray(child)) yield* keyed(child, `${path}${i} `);
+    else if (child) yield [path + (child.key ?? i), child];
+  }
 }
 
-export function fact([term]) {
-  const value = el("dd");
-  return { root: el("div", {}, el("dt", {}, term), value), update: ([, text]) => setText(value, text) };
+function create(tag) {
+  if (!tag) return new Text();
+  return ["svg", "path"].includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
 }
 
-// tell writes a text, if there is any.
-export function tell(node, text) {
-  withCommands(node, text);
-  show(node, !!text);
+function change(node, described) {
+  if (node.described === described) return;
+  node.described = described;
+  if (!described.tag) {
+    node.data = described;
+    return;
+  }
+  for (const [name, value] of Object.entries(described.properties)) {
+    if (value === undefined) node.removeAttribute(name);
+    else if (typeof value === "object") Object.assign(node[name], value);
+    else if (typeof value === "string" && node.getAttribute(name) !== value) node.setAttribute(name, value);
+    else if (typeof value !== "string" && node[name] !== value) node[name] = value;
+  }
+  draw(node, ...described.children);
 }
 
-export const copyable = (text) => el("span", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy", "aria-label": `Copy ${text}` }, "Copy"));
+// commands is a text whose commands are between backquotes.
+export const commands = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
-let menus = 0;
+// tell is a paragraph, if there is anything to say.
+export const tell = (kind, text) => text && h("p", { class: kind }, commands(text));
+
+export const list = (label, items) => items.length > 0 && h("ul", { class: "forwards", "aria-label": label }, items.map((item) => h("li", {}, item)));
+
+export const facts = (pairs) => pairs.length > 0 && h("dl", {}, pairs.map(([term, text]) => h("div", { key: term }, h("dt", {}, term), h("dd", {}, text))));
+
+export const unfold = (label, title, ...children) => h("details", {}, h("summary", { "aria-label": label }, title), children);
+
+export const button = (label, properties, onclick) => h("button", { type: "button", ...properties, onclick }, label);
+
+export const closeButton = (onclick) => button("×", { class: "close", "aria-label": "Close this message" }, onclick);
+
+export const copyable = (text) => h("span", { key: text, class: "command" }, h("code", {}, text), button("Copy", { class: "copy", "aria-label": `Copy ${text}` }));
+
 addEventListener("resize", () => document.querySelector(".menu:popover-open")?.hidePopover()); // its place is another
 
+function placeMenu({ target: menu, newState }) {
+  if (newState !== "open") return;
+  const { bottom, right } = menu.previousSibling.getBoundingClientRect();
+  menu.style.top = `${bottom + scrollY}px`;
+  menu.style.setProperty("--right", `${right}px`);
+}
+
+const showMenu = ({ target: menu, newState }) => newState === "open" && menu.scrollIntoView({ block: "nearest" });
+const hideMenu = ({ currentTarget: menu }) => menu.hidePopover();
+
 export function moreMenu(label, ...items) {
-  const menu = el("div", { popover: "", class: "menu", id: `menu-${++menus}`, role: "group", "aria-label": label, onclick: () => menu.hidePopover() }, ...items);
-  const button = el("button", { type: "button", "aria-label": label, popovertarget: menu.id }, "⋯");
-  menu.addEventListener("beforetoggle", (event) => {
-    if (event.newState !== "open") return;
-    const { bottom, right } = button.getBoundingClientRect();
-    menu.style.top = `${bottom + scrollY}px`;
-    menu.style.setProperty("--right", `${right}px`);
-  });
-  menu.addEventListener("toggle", (event) => {
-    if (event.newState === "open") menu.scrollIntoView({ block: "nearest" });
-  });
-  return el("span", { class: "more" }, button, menu);
+  const id = label.replaceAll(" ", "-");
+  return h("span", { class: "more" }, button("⋯", { "aria-label": label, popovertarget: id }),
+    h("div", { popover: "", class: "menu", id, role: "group", "aria-label": label, onclick: hideMenu, onbeforetoggle: placeMenu, ontoggle: showMenu }, items));
 }

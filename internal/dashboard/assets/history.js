@@ -1,8 +1,8 @@
 // Past jobs as charts: what they waited, ran, and ran idle, and how they ended.
 
-import { byId, el, setAttribute, setText, show, sync } from "./dom.js";
+import { byId, draw, h } from "./dom.js";
 import { model } from "./model.js";
-import { clock, duration, hostLabel, jobState } from "./words.js";
+import { clock, count, duration, hostLabel, jobState } from "./words.js";
 
 const hour = 3600_000;
 const weeksShown = 12, runsShown = 100;
@@ -10,21 +10,21 @@ const weeksShown = 12, runsShown = 100;
 export function drawHistory(now) {
   if (byId("history").hidden) return;
   const runs = model.runs.map(times).filter((r) => r.at);
-  show(byId("history-empty"), !runs.length);
-  show(byId("history-charts"), runs.length > 0);
+  byId("history-empty").hidden = runs.length > 0;
+  byId("history-charts").hidden = !runs.length;
   if (!runs.length) return;
   const recent = perWeek(now), weeks = recent.slice(Math.max(0, recent.findIndex((w) => w.jobs)));
-  setText(byId("totals"), `This week ${ranText(recent.at(-1))}; last week ${ranText(recent.at(-2))}`);
+  draw(byId("totals"), `This week ${ranText(recent.at(-1))}; last week ${ranText(recent.at(-2))}`);
   const top = roundUp(Math.max(...weeks.map((w) => 1000 * w.ran))) / 1000;
   const units = [...new Set(weeks.flatMap((w) => w.sums.map((x) => x.unit)))], unit = units.length === 1 ? units[0] : "hours";
-  setText(byId("weeks-top"), hours([{ unit, used: top }]));
-  setText(byId("weeks-half"), hours([{ unit, used: top / 2 }]));
-  sync(byId("weeks"), weeks, (w) => w.day, column, top);
+  draw(byId("weeks-top"), hours([{ unit, used: top }]));
+  draw(byId("weeks-half"), hours([{ unit, used: top / 2 }]));
+  draw(byId("weeks"), weeks.map((w) => column(w, top)));
   const newest = runs.slice(-runsShown).reverse();
   const longest = roundUp(Math.max(...newest.map((r) => r.waited + r.used + r.idle)));
-  setText(byId("runs-half"), duration(longest / 2));
-  setText(byId("runs-end"), duration(longest));
-  sync(byId("runs"), newest, (r) => `${r.run.host} ${r.run.job.id} ${r.at}`, bars, longest);
+  draw(byId("runs-half"), duration(longest / 2));
+  draw(byId("runs-end"), duration(longest));
+  draw(byId("runs"), newest.map((r) => bars(r, longest)));
 }
 
 // roundUp is the end of an axis on which the longest span fits. Its half has a short name, too.
@@ -61,41 +61,24 @@ function hours(sums, name = "used") {
 
 const ranText = (w) => `${hours(w.sums)}${w.idle ? `, ${hours(w.sums, "idle")} idle` : ""}`;
 
-const part = (name) => el("span", { class: name, "aria-hidden": "true" });
+const part = (kind, name, style) => h("span", { class: name, "data-kind": kind, style });
 
-function column() {
-  const parts = ["other", "failed", "finished"].map(part);
-  const label = el("span", { class: "day", "aria-hidden": "true" });
-  const hear = el("span", { class: "hear" });
-  const root = el("div", { role: "listitem" }, hear, el("span", { class: "stack", "aria-hidden": "true" }, ...parts), label);
-  return {
-    root,
-    update(w, top) {
-      const day = new Date(w.begin).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-      const text = `Week of ${day}: ${w.jobs} ${w.jobs === 1 ? "job" : "jobs"}${w.jobs ? `, ${ranText(w)}` : ""}`;
-      setText(label, day);
-      setText(hear, text);
-      setAttribute(root, "title", text);
-      for (const [i, seconds] of [w.ran - w.failed - w.finished, w.failed, w.finished].entries()) parts[i].style.height = `${(100 * seconds) / top}%`;
-    },
-  };
+function column(w, top) {
+  const day = new Date(w.begin).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  const text = `Week of ${day}: ${count(w.jobs, "job")}${w.jobs ? `, ${ranText(w)}` : ""}`;
+  const height = (seconds) => ({ height: `${(100 * seconds) / top}%` });
+  return h("div", { key: w.day, role: "listitem", title: text }, h("span", { class: "hear" }, text),
+    h("span", { class: "stack", "aria-hidden": "true" }, part("quiet", "other", height(w.ran - w.failed - w.finished)), part("trouble", "failed", height(w.failed)), part("good", "finished", height(w.finished))),
+    h("span", { class: "day", "aria-hidden": "true" }, day));
 }
 
-function bars() {
-  const spans = { waited: part("waited"), used: part("used"), idle: part("idle") };
-  const title = el("b"), about = el("span", { class: "about" }), text = el("span", { class: "text" });
-  const root = el("li", {}, el("span", { class: "who" }, title, " ", about), el("span", { class: "track", "aria-hidden": "true" }, ...Object.values(spans)), text);
-  return {
-    root,
-    update(r, longest) {
-      const { run } = r;
-      const [kind, outcome] = jobState(run.job);
-      setAttribute(root, "data-kind", run.job.state === "finished" ? "good" : kind === "attention" ? "quiet" : kind);
-      setText(title, run.session || run.job.name || run.job.id);
-      setText(about, `job ${run.job.id} on ${hostLabel(run.host)}, ${clock(r.at)}`);
-      const told = [["asked", 1000 * (run.asked ?? 0)], ["waited", r.waited], [run.asked ? "used" : "ran", r.used + r.idle], ["idle", r.idle]].filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
-      setText(text, [outcome, told].filter(Boolean).join(": "));
-      for (const [name, span] of Object.entries(spans)) span.style.width = r[name] ? `max(2px, ${(100 * r[name]) / longest}%)` : "0";
-    },
-  };
+function bars(r, longest) {
+  const { job, session, host, asked } = r.run, [kind, outcome] = jobState(job);
+  const spans = [["asked", 1000 * (asked ?? 0)], ["waited", r.waited], [asked ? "used" : "ran", r.used + r.idle], ["idle", r.idle]];
+  const told = spans.filter(([, ms]) => ms >= 1000).map(([what, ms]) => `${what} ${duration(ms)}`).join(", ");
+  const track = ["waited", "used", "idle"].map((name) => part(name === "waited" ? "attention" : undefined, name, { width: r[name] ? `max(2px, ${(100 * r[name]) / longest}%)` : "0" }));
+  return h("li", { key: `${host} ${job.id} ${r.at}`, "data-kind": job.state === "finished" ? "good" : kind === "attention" ? "quiet" : kind },
+    h("span", { class: "who" }, h("b", {}, session || job.name || job.id), " ", h("span", { class: "about" }, `job ${job.id} on ${hostLabel(host)}, ${clock(r.at)}`)),
+    h("span", { class: "track", "aria-hidden": "true" }, track),
+    h("span", { class: "text" }, [outcome, told].filter(Boolean).join(": ")));
 }

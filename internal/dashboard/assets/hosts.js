@@ -2,97 +2,67 @@
 
 import { bar } from "./charts.js";
 import { act } from "./dialogs.js";
-import { byId, el, fact, setAttribute, setText, show, sync, tell } from "./dom.js";
+import { button, byId, draw, facts, h, tell, unfold } from "./dom.js";
 import { model } from "./model.js";
-import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, loginKind, number, question, waitsFor } from "./words.js";
+import { pathOf } from "./server.js";
+import { clock, duration, hintOf, hostLabel, hostState, jobEnded, jobWaits, number, question, waitsFor } from "./words.js";
 
 export function drawHosts(now) {
   const hosts = [...model.hosts.values()];
-  show(byId("hosts-empty"), !hosts.length);
-  sync(byId("hosts"), hosts, (h) => h.alias, card, now);
+  draw(byId("hosts"), hosts.length ? h("div", { class: "cards" }, hosts.map((host) => card(host, now))) : tell("empty", "No host is in use."));
 }
 
-export const connectWords = { "needs-login": "Log in…", waiting: "Try now" };
+// connectButton has a host log in or try again.
+export function connectButton({ alias, state }) {
+  const label = { "needs-login": "Log in…", waiting: "Try now" }[state] ?? "Connect";
+  const what = state === "needs-login" ? "Log in to" : label;
+  return button(label, { key: what, class: "main", "aria-label": `${what} ${alias}` }, ({ target }) => act(target, `log in to ${alias}`, pathOf("hosts", alias, "login")));
+}
 
-function card({ alias }) {
-  const state = el("p", { class: "state" });
-  const cause = el("p", { class: "cause" });
-  const hint = el("p", { class: "hint" });
-  const jobs = el("a", { href: "#jobs" });
-  const bars = el("div", { class: "bars" });
-  const at = el("p", { class: "about" });
-  const facts = el("dl");
-  const channels = bar();
-  const details = el("details", {}, el("summary", { "aria-label": `Details of ${hostLabel(alias)}` }, "Details"), facts, channels.root);
-  const button = (label, what, verb) => {
-    const node = el("button", { type: "button", "aria-label": `${what} ${alias}`, onclick: () => act(node, `${what.toLowerCase()} ${alias}`, `/api/hosts/${encodeURIComponent(alias)}/${verb}`) }, label);
-    return node;
-  };
-  const login = button("Connect", "Log in to", "login"), logout = button("Log out", "Log out of", "logout");
-  login.className = "main";
-  const root = el("article", { class: "card host", "aria-label": hostLabel(alias) },
-    el("header", {}, el("h3", {}, hostLabel(alias)), state), cause, hint, jobs, bars, at, details, el("div", { class: "actions" }, login, logout));
-  return {
-    root,
-    update(h, now) {
-      const [kind, words] = hostState(h);
-      setAttribute(root, "data-kind", kind);
-      setText(state, words);
-      const waited = [...model.sessions.values()].some((s) => waitsFor(s) === h); // the reason is above
-      const told = h.asking ? `It asks for ${question(h.asking)}. Answer in the window that asks.` : h.state === "up" || h.state === "down" || waited ? "" : h.cause ?? "";
-      tell(cause, told);
-      tell(hint, waited ? "" : hintOf(h));
-      tell(jobs, countJobs(alias));
-      const known = model.balances.find((b) => b.host === alias && b.balances?.length);
-      sync(bars, known?.balances ?? [], (x) => `${x.name} ${x.unit ?? ""}`, balanceBar);
-      tell(at, known ? `As of ${clock(known.at)}` : "");
-      const list = factsOf(h, now);
-      sync(facts, list, ([term]) => term, fact);
-      show(details, list.length > 0);
-      show(channels.root, h.state === "up" && !!h.maxChannels);
-      if (h.maxChannels) {
-        channels.update(`${h.channels ?? 0} of ${h.maxChannels} SSH sessions in use`, (h.channels ?? 0) / h.maxChannels, h.channels >= h.maxChannels ? "attention" : "");
-      }
-      setText(login, connectWords[h.state] ?? "Connect");
-      setAttribute(login, "aria-label", `${h.state === "needs-login" ? "Log in to" : connectWords[h.state] ?? "Connect"} ${alias}`);
-      show(login, h.state !== "up" && h.state !== "connecting");
-      const leave = h.state === "up" ? "Log out" : "Stop trying";
-      setText(logout, leave);
-      setAttribute(logout, "aria-label", h.state === "up" ? `Log out of ${alias}` : `Stop trying ${alias}`);
-      show(logout, ["up", "waiting", "connecting"].includes(h.state));
-    },
-  };
+function card(host, now) {
+  const { alias } = host, label = hostLabel(alias), [kind, words] = hostState(host);
+  const waited = [...model.sessions.values()].some((s) => waitsFor(s) === host); // the reason is above
+  const cause = host.asking ? `It asks for ${question(host.asking)}. Answer in the window that asks.` : host.state === "up" || host.state === "down" || waited ? "" : host.cause;
+  const jobs = countJobs(alias), known = factsOf(host, now);
+  const paid = model.balances.find((b) => b.host === alias && b.balances?.length);
+  const leave = host.state === "up" ? "Log out" : "Stop trying";
+  const { channels = 0, maxChannels: most } = host;
+  return h("article", { key: alias, class: "card host", "aria-label": label, "data-kind": kind },
+    h("header", {}, h("h3", {}, label), h("p", { class: "state" }, words)),
+    tell("cause", cause),
+    !waited && tell("hint", hintOf(host)),
+    jobs && h("a", { href: "#jobs" }, jobs),
+    paid && h("div", { class: "bars" }, paid.balances.map(balanceBar)),
+    paid && tell("about", `As of ${clock(paid.at)}`),
+    known.length > 0 && unfold(`Details of ${label}`, "Details", facts(known), host.state === "up" && most > 0 && bar(`${channels} of ${most} SSH sessions in use`, channels / most, channels >= most)),
+    h("div", { class: "actions" },
+      !["up", "connecting"].includes(host.state) && connectButton(host),
+      ["up", "waiting", "connecting"].includes(host.state) && button(leave, { key: leave, "aria-label": host.state === "up" ? `Log out of ${alias}` : `${leave} ${alias}` }, ({ target }) => act(target, `log out of ${alias}`, pathOf("hosts", alias, "logout")))));
 }
 
 function countJobs(alias) {
-  const jobs = model.jobs.filter((h) => h.host === alias).flatMap((h) => h.jobs).filter((j) => !jobEnded(j));
+  const jobs = model.jobs.filter((j) => j.host === alias).flatMap((j) => j.jobs).filter((j) => !jobEnded(j));
   const waiting = jobs.filter(jobWaits).length;
   const parts = [[jobs.length - waiting, "running"], [waiting, "waiting"]].filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}`);
   return parts.length ? `Jobs: ${parts.join(", ")}` : "";
 }
 
-function factsOf(h, now) {
-  const list = [];
-  if (h.loginNode) list.push(["Login node", h.loginNode]);
-  if (h.auth) list.push(["Login by", loginKind(h.auth)]);
-  if (h.certificateEnds) {
-    const left = Date.parse(h.certificateEnds) - now;
-    list.push(["Certificate", left > 0 ? `ends ${clock(h.certificateEnds)}, in ${duration(left)}` : `ended ${clock(h.certificateEnds)}`]);
+function factsOf(host, now) {
+  const pairs = [], ends = host.certificateEnds;
+  if (host.loginNode) pairs.push(["Login node", host.loginNode]);
+  if (host.auth) pairs.push(["Login by", model.hostTexts[host.alias].login]);
+  if (ends) {
+    const left = Date.parse(ends) - now;
+    pairs.push(["Certificate", left > 0 ? `ends ${clock(ends)}, in ${duration(left)}` : `ended ${clock(ends)}`]);
   }
-  if (h.rttMs) list.push(["Round trip", h.rttMs < 1 ? "under 1 ms" : `${Math.round(h.rttMs)} ms`]);
-  if (h.via?.length) list.push(["Through", h.via.join(", ")]);
-  if (h.since) list.push(["Since", clock(h.since)]);
-  return list;
+  if (host.rttMs) pairs.push(["Round trip", host.rttMs < 1 ? "under 1 ms" : `${Math.round(host.rttMs)} ms`]);
+  if (host.via?.length) pairs.push(["Through", host.via.join(", ")]);
+  if (host.since) pairs.push(["Since", clock(host.since)]);
+  return pairs;
 }
 
-function balanceBar() {
-  const b = bar();
-  return {
-    root: b.root,
-    update({ name, used, total, unit = "" }) {
-      const fraction = total ? used / total : undefined;
-      const of = total ? ` of ${number(total)}` : "";
-      b.update(`${name}: ${number(used)}${of} ${unit} used`.replace("  ", " "), fraction, fraction > 0.9 ? "attention" : "");
-    },
-  };
+function balanceBar({ name, used, total, unit = "" }) {
+  const fraction = total ? used / total : undefined;
+  const of = total ? ` of ${number(total)}` : "";
+  return bar(`${name}: ${number(used)}${of} ${unit} used`.replace("  ", " "), fraction, fraction > 0.9, `${name} ${unit}`);
 }

@@ -1,14 +1,13 @@
 // The jobs of all hosts, one line each. Those of one name are a group, which can be opened.
 
-import { ask, clear, complain, report } from "./dialogs.js";
-import { byId, el, fact, setAttribute, setText, show, sync } from "./dom.js";
+import { askEnd, clear, complain, report } from "./dialogs.js";
+import { button, byId, draw, facts, h } from "./dom.js";
 import { changed, model } from "./model.js";
-import { lines, request } from "./server.js";
-import { clock, duration, hostLabel, jobEnded, jobState, jobWaits } from "./words.js";
+import { lines, pathOf, request } from "./server.js";
+import { clock, count, duration, hostLabel, jobEnded, jobState, jobWaits } from "./words.js";
 
 const selected = new Set(); // keys of jobs
-const opened = new Set(); // keys of groups
-let waits = new Map(); // what the last jobs of each session waited
+const opened = new Map(); // keys of groups and of jobs, with what the scheduler said of these
 let all = []; // the jobs that were drawn last
 let ending = ""; // how many of the selected jobs were ended
 
@@ -22,23 +21,24 @@ export function drawJobs(now) {
   all = listJobs();
   for (const key of selected) if (!all.some((j) => j.key === key)) selected.delete(key);
   const filter = byId("jobs-filter").value.trim().toLowerCase();
-  const found = all.filter((j) => !filter || j.text.includes(filter));
-  waits = earlierWaits();
-  show(byId("jobs-table"), found.length > 0);
-  show(byId("jobs-empty"), !all.length);
-  setText(byId("jobs-status"), statusText(found, filter));
+  const found = all.filter((j) => !filter || j.text.includes(filter)), waits = earlierWaits();
+  byId("jobs-table").hidden = !found.length;
+  byId("jobs-empty").hidden = all.length > 0;
+  draw(byId("jobs-status"), statusText(found, filter));
   const end = byId("jobs-end");
   end.disabled = !selected.size || !!ending;
-  setText(end, ending ? ending : selected.size ? `End ${count(selected.size)}…` : "End the selected jobs…");
-  sync(byId("jobs-rows"), grouped(found, !!filter), (r) => r.key, (r) => (r.jobs ? groupRow() : jobRow()), now);
+  draw(end, ending || (selected.size ? `End ${count(selected.size, "job")}…` : "End the selected jobs…"));
+  draw(byId("jobs-rows"), [...Map.groupBy(found, (j) => `${j.host} ${j.name}`)].flatMap(([key, jobs]) => {
+    if (jobs.length === 1 || !jobs[0].name) return jobs.map((j) => jobRow(j, "", waits, now));
+    const open = !!filter || opened.has(key);
+    return [groupRow(key, jobs, open), ...(open ? jobs.map((j) => jobRow(j, "member", waits, now)) : [])];
+  }));
 }
-
-const count = (n) => `${n} ${n === 1 ? "job" : "jobs"}`;
 
 function statusText(found, filter) {
   if (!all.length) return "";
   const chosen = selected.size ? `, ${selected.size} selected` : "";
-  return (filter ? `${found.length} of ${count(all.length)}` : count(all.length)) + chosen;
+  return (filter ? `${found.length} of ` : "") + count(all.length, "job") + chosen;
 }
 
 function listJobs() {
@@ -58,16 +58,7 @@ function listJobs() {
   return list.sort((a, b) => jobWaits(b.job) - jobWaits(a.job) || a.host.localeCompare(b.host) || (a.job.submitted ?? "").localeCompare(b.job.submitted ?? ""));
 }
 
-// grouped puts jobs of one name on one host below a row of their own, if that is open.
-function grouped(jobs, open) {
-  const groups = Map.groupBy(jobs, (j) => `${j.host} ${j.name}`);
-  return [...groups].flatMap(([key, members]) => {
-    if (members.length === 1 || !members[0].name) return members;
-    const expanded = open || opened.has(key);
-    return [{ key: `group ${key}`, group: key, jobs: members, expanded }, ...(expanded ? members.map((m) => ({ ...m, inGroup: true })) : [])];
-  });
-}
-
+// earlierWaits are what the last jobs of each session waited.
 function earlierWaits() {
   const bySession = new Map();
   for (const { session, job } of model.runs) {
@@ -79,83 +70,51 @@ function earlierWaits() {
   return bySession;
 }
 
-function checkbox(jobsOf) {
-  const box = el("input", { type: "checkbox", onchange: () => {
-    for (const { key } of jobsOf()) box.checked ? selected.add(key) : selected.delete(key);
+// row is a row of the table with a box that selects jobs, and a button that unfolds something.
+function row({ key, label, jobs, title, about, expanded, toggle, ...properties }, ...cells) {
+  const chosen = jobs.filter((j) => selected.has(j.key)).length, every = chosen === jobs.length;
+  const select = ({ target }) => {
+    for (const j of jobs) target.checked ? selected.add(j.key) : selected.delete(j.key);
     changed();
-  } });
-  return box;
+  };
+  return h("tr", { key, role: "row", ...properties },
+    cell({}, h("input", { type: "checkbox", "aria-label": label, checked: every, indeterminate: chosen > 0 && !every, onchange: select })),
+    h("th", { role: "rowheader", scope: "row", colspan: cells.length ? undefined : "5" }, button([h("b", {}, title), " ", h("span", { class: "about" }, about)], { class: "fold", "aria-expanded": String(expanded) }, toggle)),
+    cells);
 }
 
-const cell = (...children) => el("td", { role: "cell" }, ...children);
+const cell = (properties, ...children) => h("td", { role: "cell", ...properties }, children);
 
-function groupRow() {
-  let row;
-  const box = checkbox(() => row.jobs);
-  const name = el("b"), about = el("span", { class: "about" });
-  const toggle = el("button", { type: "button", class: "fold", onclick: () => {
-    if (!opened.delete(row.group)) opened.add(row.group);
+function groupRow(key, jobs, expanded) {
+  const [{ name, host }] = jobs;
+  const states = [...Map.groupBy(jobs, (j) => jobState(j.job)[1])].map(([state, list]) => `${list.length} ${state.toLowerCase()}`);
+  const toggle = () => {
+    if (!opened.delete(key)) opened.set(key);
     changed();
-  } }, name, " ", about);
-  const root = el("tr", { role: "row", class: "group" }, cell(box), el("th", { role: "rowheader", scope: "row", colspan: "5" }, toggle));
-  return {
-    root,
-    update(r) {
-      row = r;
-      const chosen = r.jobs.filter((j) => selected.has(j.key)).length;
-      box.checked = chosen === r.jobs.length;
-      box.indeterminate = chosen > 0 && !box.checked;
-      setAttribute(box, "aria-label", `Select all ${r.jobs.length} jobs ${r.jobs[0].name}`);
-      setAttribute(toggle, "aria-expanded", String(r.expanded));
-      setText(name, r.jobs[0].name);
-      const states = [...Map.groupBy(r.jobs, (j) => jobState(j.job)[1])].map(([state, list]) => `${list.length} ${state.toLowerCase()}`);
-      setText(about, `${count(r.jobs.length)} on ${hostLabel(r.jobs[0].host)}: ${states.join(", ")}`);
-    },
   };
+  return row({ key: `group ${key}`, class: "group", label: `Select all ${jobs.length} jobs ${name}`, jobs, title: name, about: `${count(jobs.length, "job")} on ${hostLabel(host)}: ${states.join(", ")}`, expanded, toggle });
 }
 
-function jobRow() {
-  let row;
-  const box = checkbox(() => [row]);
-  const id = el("b"), name = el("span", { class: "about" });
-  const facts = el("dl"), log = el("a", {}, "Log");
-  const details = el("td", { role: "cell", class: "details", hidden: true }, facts, log);
-  const toggle = el("button", { type: "button", class: "fold", "aria-expanded": "false", onclick: async () => {
-    show(details, details.hidden);
-    setAttribute(toggle, "aria-expanded", String(!details.hidden));
-    if (details.hidden) return;
-    try {
-      sync(facts, await request(`/api/hosts/${encodeURIComponent(row.host)}/jobs/${encodeURIComponent(row.job.id)}`), ([term]) => term, fact);
-    } catch (error) {
-      complain(null, `read job ${row.job.id}`, error);
-    }
-  } }, id, " ", name);
-  const job = el("th", { role: "rowheader", scope: "row" }, toggle);
-  const [host, why, start] = [cell(), cell(), cell()];
-  const state = el("span", { class: "state" });
-  const root = el("tr", { role: "row" }, cell(box), job, host, cell(state), why, start, details);
-  return {
-    root,
-    update(r, now) {
-      row = r;
-      const [kind, words] = jobState(r.job);
-      box.checked = selected.has(r.key);
-      setAttribute(root, "data-kind", kind);
-      setAttribute(root, "class", r.inGroup ? "member" : "");
-      setAttribute(box, "aria-label", `Select job ${r.job.id}`);
-      setText(id, r.job.id);
-      setText(name, r.name);
-      setAttribute(log, "href", `#logs/${[r.session ? [r.session.name] : [r.host, r.job.id]].flat().map(encodeURIComponent).join("/")}`);
-      setAttribute(log, "aria-label", `Log of job ${r.job.id}`);
-      setText(host, hostLabel(r.host));
-      setText(state, words);
-      setText(why, reason(r.job));
-      setAttribute(why, "title", reason(r.job));
-      const earlier = (jobWaits(r.job) && waits.get(r.session?.name)) || [];
-      setText(start, startOf(r.job, now) + (earlier.length ? ` (earlier ones waited ${earlier.map(duration).join(", ")})` : ""));
-      setAttribute(start, "title", start.textContent);
-    },
-  };
+function jobRow(j, kind, waits, now) {
+  const { key, host, job, session } = j, [state, words] = jobState(job), expanded = opened.has(key);
+  const earlier = (jobWaits(job) && waits.get(session?.name)) || [];
+  const start = startOf(job, now) + (earlier.length ? ` (earlier ones waited ${earlier.map(duration).join(", ")})` : "");
+  const log = `#logs/${[session ? [session.name] : [host, job.id]].flat().map(encodeURIComponent).join("/")}`;
+  return row({ key, class: kind, "data-kind": state, label: `Select job ${job.id}`, jobs: [j], title: job.id, about: j.name, expanded, toggle: () => toggleJob(j) },
+    cell({}, hostLabel(host)), cell({}, h("span", { class: "state" }, words)), cell({ title: reason(job) }, reason(job)), cell({ title: start }, start),
+    expanded && cell({ class: "details" }, facts(opened.get(key)), h("a", { href: log, "aria-label": `Log of job ${job.id}` }, "Log")));
+}
+
+async function toggleJob({ key, host, job }) {
+  if (opened.delete(key)) return changed();
+  opened.set(key, []);
+  changed();
+  try {
+    opened.set(key, await request(pathOf("hosts", host, `jobs/${encodeURIComponent(job.id)}`)));
+    changed();
+  } catch (error) {
+    complain(null, `read job ${job.id}`, error);
+  }
 }
 
 function reason(job) {
@@ -170,17 +129,16 @@ function startOf(job, now) {
   return job.submitted ? `waiting for ${duration(now - Date.parse(job.submitted))}` : "–";
 }
 
-const charged = ({ session, job }) => (session && model.texts.get(session.name)?.all) || `job ${job.id}`;
+const charged = ({ session, job }) => (session && model.texts[session.name].all) || `job ${job.id}`;
 
 // endSelected has the agent end the selected jobs: it continues if this page is closed.
 async function endSelected() {
-  const jobs = all.filter((j) => selected.has(j.key));
-  const running = jobs.filter((j) => !jobWaits(j.job)).length;
-  const answer = await ask({
-    title: `End ${jobs.length === 1 ? `job ${jobs[0].job.id}` : count(jobs.length)}?`,
-    text: (jobs.length > 1 || charged(jobs[0]).includes(" and ") ? `This ends ${jobs.map(charged).join(" and ")}. ` : "") + (running ? `${running === jobs.length ? "They stop" : `${running} of them run, and stop`} at once. Work that is not saved is lost.`.replace(/^They stop/, jobs.length === 1 ? "It stops" : "They stop") : `${jobs.length === 1 ? "It leaves" : "They leave"} the queue.`),
-    yes: jobs.length === 1 ? "End the job" : "End the jobs", no: jobs.length === 1 ? "Keep it" : "Keep them", danger: true,
-  });
+  const jobs = all.filter((j) => selected.has(j.key)), several = jobs.length > 1;
+  const running = jobs.filter((j) => !jobWaits(j.job)).length, they = several ? "They" : "It", s = several ? "" : "s";
+  const ends = several || charged(jobs[0]).includes(" and ") ? `This ends ${jobs.map(charged).join(" and ")}. ` : "";
+  const stop = running === jobs.length ? `${they} stop${s}` : `${running} of them run, and stop`;
+  const text = ends + (running ? `${stop} at once. Work that is not saved is lost.` : `${they} leave${s} the queue.`);
+  const answer = await askEnd(several ? count(jobs.length, "job") : `job ${jobs[0].job.id}`, text, several);
   if (!answer || ending) return;
   clear();
   ending = `Ending job 1 of ${jobs.length}…`;
@@ -196,8 +154,8 @@ async function endSelected() {
       ending = `Ending job ${Math.min(done + 1, jobs.length)} of ${jobs.length}…`;
       changed();
     }, body);
-    if (failed.length) complain(null, `end ${count(failed.length)} of ${jobs.length}`, failed[0]);
-    else if (done === jobs.length) report(null, "", `Ended ${count(done)}.`);
+    if (failed.length) complain(null, `end ${count(failed.length, "job")} of ${jobs.length}`, failed[0]);
+    else if (done === jobs.length) report(null, "busy", `Ended ${count(done, "job")}.`);
     else throw new Error(`the agent has stopped; ${done} of ${jobs.length} were ended`);
   } catch (error) {
     complain(null, "end the jobs", error);

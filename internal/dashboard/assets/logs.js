@@ -1,10 +1,10 @@
 // The live log of a job, without its secrets, in lines that the agent made safe.
 
 import { complain } from "./dialogs.js";
-import { byId, el, setText, show } from "./dom.js";
+import { byId, draw, h } from "./dom.js";
 import { model } from "./model.js";
 import { lines, Refused } from "./server.js";
-import { hostLabel, sentence } from "./words.js";
+import { count, hostLabel, sentence } from "./words.js";
 
 const most = 5000; // lines that are kept, and shown
 const retry = 5000; // ms until a log is followed again
@@ -29,21 +29,21 @@ export function startLogs() {
     const text = event.target.value.trim().replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
     search = text && new RegExp(`(${text})`, "giu");
     for (const row of log.children) fill(row);
-    draw();
+    redraw();
   });
   log.addEventListener("scroll", () => follow(atEnd(log)));
   byId("log-follow").addEventListener("click", () => {
     follow(true);
     log.focus();
-    draw();
+    redraw();
   });
   byId("log-save").addEventListener("click", save);
-  new ResizeObserver(draw).observe(log);
+  new ResizeObserver(redraw).observe(log);
 }
 
 function follow(on) {
   following = on;
-  show(byId("log-follow"), !on);
+  byId("log-follow").hidden = on;
 }
 
 export function openLogs(name) {
@@ -72,10 +72,7 @@ export function drawLogs() {
   const [host, job] = named(wanted);
   if (job) all.push([wanted, `job ${job} on ${hostLabel(host)}`, job]);
   const list = byId("log-session");
-  if (all.map(String).join("\n") !== list.dataset.all) {
-    list.dataset.all = all.map(String).join("\n");
-    list.replaceChildren(...all.map(([value, name]) => el("option", { value }, name)));
-  }
+  draw(list, all.map(([value, name]) => h("option", { key: value, value }, name)));
   const [value = "", name = "", id = ""] = all.find(([v]) => v === wanted) ?? all[0] ?? [];
   if (list.value !== value) list.value = value;
   if (`${value} ${id}` !== shown) read(value, name, id);
@@ -119,7 +116,7 @@ function begin() {
 
 let scheduled = false;
 
-function draw() {
+function redraw() {
   if (scheduled) return;
   scheduled = true;
   requestAnimationFrame(() => {
@@ -136,26 +133,26 @@ function drawLog() {
     dropped ||= chunk.first && chunk.offset > 0; // it begins with its last lines
     if (!chunk.lines?.length) continue;
     if (open) log.lastElementChild?.remove();
-    log.append(...chunk.lines.map((line) => fill(Object.assign(el("div"), { line }))));
+    log.append(...chunk.lines.map((line) => fill(Object.assign(document.createElement("div"), { line }))));
     open = chunk.open;
     for (; log.childElementCount > most; dropped = true) log.firstElementChild.remove();
   }
   const all = log.childElementCount, found = search && [...log.children].filter((row) => !row.hidden).length;
-  const counted = search ? `${found} of ${dropped ? "the last " : ""}${all} lines match.` : `${all} ${all === 1 ? "line" : "lines"}${dropped ? ", the last ones" : ""}.`;
-  setText(byId("log-status"), state || (shown ? counted : ""));
+  const counted = search ? `${found} of ${dropped ? "the last " : ""}${all} lines match.` : `${count(all, "line")}${dropped ? ", the last ones" : ""}.`;
+  draw(byId("log-status"), state || (shown ? counted : ""));
   if (following) log.scrollTop = log.scrollHeight;
 }
 
 function fill(row) {
-  const words = (text) => (search ? text.split(search).map((part, i) => (i % 2 ? el("mark", {}, part) : part)) : [text]);
-  row.replaceChildren(...row.line.flatMap(({ text, style }) => (style ? el("span", { class: style }, ...words(text)) : words(text))));
+  const words = (text) => (search ? text.split(search).map((part, i) => (i % 2 ? h("mark", {}, part) : part)) : text);
+  draw(row, row.line.map(({ text, style }) => (style ? h("span", { class: style }, words(text)) : words(text))));
   row.hidden = !!search && !row.textContent.match(search);
   return row;
 }
 
 function say(text) {
   state = text;
-  draw();
+  redraw();
 }
 
 async function save({ target }) {
@@ -163,7 +160,7 @@ async function save({ target }) {
   try {
     await lines(`/api/log?${query}&whole=1`, undefined, (chunk) => parts.push(chunk.base64 ? Uint8Array.from(atob(chunk.base64), (c) => c.charCodeAt(0)) : chunk.text ?? ""));
     const href = URL.createObjectURL(new Blob(parts, { type: "text/plain" }));
-    el("a", { href, download: `${byId("log-session").selectedOptions[0].text}.log` }).click();
+    Object.assign(document.createElement("a"), { href, download: `${byId("log-session").selectedOptions[0].text}.log` }).click();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
   } catch (error) {
     complain(target, "read the log", error);

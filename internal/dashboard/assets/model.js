@@ -10,9 +10,8 @@ export const model = {
   paused: null, // why the agent connects to nothing
   sessions: new Map(),
   hosts: new Map(),
-  titles: new Map(), // what a person calls a job's further pages, by SESSION/ENDPOINT
-  texts: new Map(), // what is said about a session: its state, what is held, and the jobs that are or may be charged
-  states: new Map(), // of hosts, in words
+  texts: {}, // what is said about sessions: their states, what is held, the jobs that are or may be charged, and further pages
+  hostTexts: {}, // what is said about hosts
   words: {}, // for the states of jobs
   notices: new Map(), // by what they are about
   usage: new Map(), // the samples of the last hour, by session
@@ -47,9 +46,8 @@ export function stopped(what) {
 }
 
 export function apply(line) {
-  for (const [page, title] of Object.entries(line.titles ?? {})) model.titles.set(page, title);
-  for (const [session, texts] of Object.entries(line.texts ?? {})) model.texts.set(session, texts);
-  for (const [host, state] of Object.entries(line.states ?? {})) model.states.set(host, state);
+  Object.assign(model.texts, line.texts);
+  Object.assign(model.hostTexts, line.hostTexts);
   if (line.type !== "hello" && line.type !== "agent-gone") model.seen = Date.now();
   switch (line.type) {
     case "hello":

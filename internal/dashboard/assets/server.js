@@ -32,6 +32,9 @@ const turning = /[\u202a-\u202e\u2066-\u2069]/g;
 const parse = (text) => JSON.parse(text.replace(turning, ""));
 const post = (body) => (body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
 
+// pathOf is where the server does something with a session or a host.
+export const pathOf = (kind, name, verb) => `/api/${kind}/${encodeURIComponent(name)}/${verb}`;
+
 async function send(path, options) {
   const response = await fetch(path, {
     ...options, cache: "no-store", credentials: "omit",

@@ -2,22 +2,23 @@
 
 import { bar, sparkline } from "./charts.js";
 import { act, endJobs } from "./dialogs.js";
-import { byId, copyable, el, fact, moreMenu, setAttribute, setText, show, sync, tell, withCommands } from "./dom.js";
+import { button, byId, commands, copyable, draw, facts, h, list, moreMenu, tell, unfold } from "./dom.js";
 import { changed, model } from "./model.js";
-import { extendJob, sessionPath, startJob, startWith } from "./start.js";
+import { pathOf } from "./server.js";
+import { extendJob, startJob, startWith } from "./start.js";
 import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState, waitsFor } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
   const cards = sessions.filter((s) => rank(s, now) < resting).sort((a, b) => rank(a, now) - rank(b, now));
   const rest = sessions.filter((s) => rank(s, now) === resting);
-  show(byId("sessions-empty"), model.live && !sessions.length);
-  show(byId("sessions-idle"), sessions.length > 0 && !cards.length);
-  show(byId("rest-section"), rest.length > 0);
-  setText(byId("rest-title"), `Not running (${rest.length})`);
   const focused = document.activeElement?.closest("[data-session]")?.dataset.session;
-  sync(byId("cards"), cards, (s) => s.name, (s) => card(s.name), now);
-  sync(byId("rest"), rest, (s) => s.name, (s) => row(s.name), now);
+  draw(byId("sessions"),
+    model.live && !sessions.length && tell("empty", "No session is set up yet. `tunctl init` in a terminal asks a few questions and sets up your first one."),
+    sessions.length > 0 && !cards.length && tell("empty", "Nothing is running."),
+    h("div", { class: "cards", id: "cards" }, cards.map((s) => card(s, now))));
+  draw(byId("others"), rest.length > 0 && h("section", { "aria-labelledby": "rest-title" },
+    h("h2", { id: "rest-title" }, `Not running (${rest.length})`), h("ul", { class: "rows", id: "rest" }, rest.map((s) => row(s, now)))));
   if (focused && document.activeElement === document.body) {
     document.querySelector(`[data-session="${CSS.escape(focused)}"] :is(h3, b)`)?.focus(); // a row that became a card, or the reverse
   }
@@ -46,12 +47,12 @@ export function foremost(now) {
 }
 
 // othersOf has a line for each job that is or may be charged besides the session's own.
-const othersOf = (s) => model.texts.get(s.name)?.others ?? [];
+const othersOf = (s) => model.texts[s.name]?.others ?? [];
 
 const charged = (s, now) => jobAlive(s, now) || othersOf(s).length > 0;
 
 // heldText says what waits inside a job for a connection, or how that ended within the last hour.
-const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : (model.texts.get(s.name)?.held ?? []).map(sentence).join(". "));
+const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : (model.texts[s.name]?.held ?? []).map(sentence).join(". "));
 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
@@ -63,82 +64,36 @@ function stateOf(s, now) {
   return [leftBehind(s, now) ? "charged" : kind, words];
 }
 
-function card(name) {
-  const title = el("h3", { id: `session-${name}`, tabindex: "-1" }, name);
-  const state = el("p", { class: "state" });
-  const cause = el("p", { class: "cause" });
-  const failure = el("details", { ontoggle: () => {
-    const s = model.sessions.get(name);
-    if (!failure.open && s) seen.add(s.name + s.since);
+function card(s, now) {
+  const [kind, words] = stateOf(s, now), [why, ...output] = causeOf(s).split("\n");
+  const known = factsOf(s, now), forwards = s.forwards ?? [];
+  const reason = [
+    tell("cause", why),
+    output.length > 0 && h("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${s.name}` }, output.join("\n")),
+    tell("hint", waitsFor(s) ? "" : hintOf(s)),
+  ];
+  const close = ({ target }) => {
+    if (!target.open) seen.add(s.name + s.since);
     changed();
-  } }, el("summary", { "aria-label": `Why ${name} failed` }, "Why?"));
-  const output = el("pre", { class: "output", tabindex: "0", role: "region", "aria-label": `Output of ${name}` });
-  const hint = el("p", { class: "hint" });
-  const where = el("p", { class: "about" });
-  const others = el("ul", { class: "forwards", "aria-label": `Other jobs of ${name}` });
-  const held = el("p", { class: "about" });
-  const address = el("div"); // no link: a browser without the notebook's cookie would be asked for the token
-  const left = bar();
-  const memory = bar();
-  const cpu = sparkline("CPU"), gpu = sparkline("GPU"), traffic = sparkline("Traffic");
-  const sparks = el("div", { class: "sparks" }, cpu.root, gpu.root, traffic.root);
-  const problem = el("p", { class: "about" });
-  const facts = el("dl");
-  const forwards = el("ul", { class: "forwards", "aria-label": `Forwards of ${name}` });
-  const details = el("details", {}, el("summary", { "aria-label": `Details of ${name}` }, "Details"), facts, forwards);
-  const buttons = makeButtons(name);
-  const root = el("article", { class: "card", "data-session": name, "aria-labelledby": title.id },
-    el("header", {}, title, state), failure, cause, output, hint, where, others, held, address, left.root, memory.root, sparks, problem, details, buttons.root);
-  return {
-    root,
-    update(s, now) {
-      const [kind, words] = stateOf(s, now);
-      setAttribute(root, "data-kind", kind);
-      setText(state, words);
-      const [why, ...lines] = causeOf(s).split("\n"), failed = s.state === "failed";
-      show(failure, failed);
-      if (failed && cause.parentNode === root) failure.append(cause, output, hint);
-      else if (!failed && cause.parentNode === failure) failure.after(cause, output, hint);
-      tell(cause, why);
-      setText(output, lines.join("\n"));
-      show(output, lines.length > 0);
-      tell(hint, waitsFor(s) ? "" : hintOf(s));
-      withCommands(where, whereOf(s, now));
-      sync(others, othersOf(s), (text) => text, otherJob);
-      show(others, othersOf(s).length > 0);
-      tell(held, heldText(s, now));
-      sync(address, s.url ? [s.url] : [], (url) => url, (url) => ({ root: copyable(url), update() {} }));
-      show(address, !!s.url);
-      drawTimeLeft(left, s, now);
-      drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem });
-      const list = factsOf(s, now);
-      sync(facts, list, ([term]) => term, fact);
-      sync(forwards, s.forwards ?? [], (f) => f.kind + f.listen, forward);
-      show(forwards, !!s.forwards?.length);
-      show(details, list.length > 0 || !!s.forwards?.length);
-      buttons.update(s, now);
-    },
   };
+  return h("article", { key: s.name, class: "card", "data-session": s.name, "data-kind": kind, "aria-labelledby": `session-${s.name}` },
+    h("header", {}, h("h3", { id: `session-${s.name}`, tabindex: "-1" }, s.name), h("p", { class: "state" }, words)),
+    s.state === "failed" ? h("details", { ontoggle: close }, h("summary", { "aria-label": `Why ${s.name} failed` }, "Why?"), reason) : reason,
+    tell("about", whereOf(s, now)),
+    list(`Other jobs of ${s.name}`, othersOf(s).map((text) => commands(sentence(text)))),
+    tell("about", heldText(s, now)),
+    s.url && h("div", {}, copyable(s.url)), // no link: a browser without the notebook's cookie would be asked for the token
+    timeLeft(s, now),
+    usage(s, now),
+    known.length + forwards.length > 0 && unfold(`Details of ${s.name}`, "Details", facts(known), list(`Forwards of ${s.name}`, forwards.map(forwardText))),
+    actions(s, now));
 }
 
-function row(name) {
-  const title = el("b", { tabindex: "-1" }, name);
-  const state = el("span", { class: "state" });
-  const about = el("span", { class: "about" });
-  const buttons = makeButtons(name);
-  const root = el("li", { class: "row", "data-session": name }, title, state, about, buttons.root);
-  return {
-    root,
-    update(s, now) {
-      const [kind, words] = stateOf(s, now);
-      setAttribute(root, "data-kind", kind);
-      setText(state, words);
-      const text = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");
-      setText(about, text);
-      setAttribute(about, "title", text);
-      buttons.update(s, now);
-    },
-  };
+function row(s, now) {
+  const [kind, words] = stateOf(s, now);
+  const about = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");
+  return h("li", { key: s.name, class: "row", "data-session": s.name, "data-kind": kind },
+    h("b", { tabindex: "-1" }, s.name), h("span", { class: "state" }, words), h("span", { class: "about", title: about }, about), actions(s, now));
 }
 
 function causeOf(s) {
@@ -154,14 +109,11 @@ function whereOf(s, now) {
   return parts.join(" · ");
 }
 
-function drawTimeLeft(left, s, now) {
-  const { start, end } = s.job ?? {};
-  const visible = !!end && Date.parse(end) > now && jobAlive(s, now) && !jobWaits(s.job) && s.state !== "down";
-  show(left.root, visible);
-  if (!visible) return;
-  const rest = Date.parse(end) - now;
-  const whole = start ? Date.parse(end) - Date.parse(start) : rest;
-  left.update(`${duration(rest)} left, ends ${clock(end)}`, rest / whole, rest < 15 * 60_000 ? "attention" : "");
+function timeLeft(s, now) {
+  const { start, end } = s.job ?? {}, left = Date.parse(end) - now;
+  if (!(left > 0) || !jobAlive(s, now) || jobWaits(s.job) || s.state === "down") return false;
+  const whole = start ? Date.parse(end) - Date.parse(start) : left;
+  return bar(`${duration(left)} left, ends ${clock(end)}`, left / whole, left < 15 * 60_000);
 }
 
 const percent = (n) => `${Math.round(n)} %`;
@@ -171,30 +123,22 @@ function mean(gpus) {
   return known.length ? known.reduce((sum, g) => sum + g.percent, 0) / known.length : undefined;
 }
 
-function drawUsage(s, now, { cpu, gpu, traffic, memory, sparks, problem }) {
-  const samples = model.usage.get(s.name) ?? [];
-  const last = samples.at(-1);
-  const alive = !!last && jobAlive(s, now) && !jobWaits(s.job);
-  show(sparks, alive);
-  show(memory.root, alive && !!last.memory);
-  show(problem, alive && !!last.problem);
-  if (!alive) return;
-  withCommands(problem, last.problem ?? "");
-  const drawn = (chart, value, points, top) => {
-    show(chart.root, value !== undefined);
-    if (value !== undefined) chart.update(value, points, top, now);
-  };
-  drawn(cpu, last.cpu === undefined ? undefined : percent(last.cpu) + (last.cpus ? ` of ${last.cpus}` : ""), samples.map((u) => [u.time, u.cpu]), 100);
-  const use = mean(last.gpus);
-  const names = last.gpus?.length > 1 ? `, ${last.gpus.map((g) => (g.percent === undefined ? "?" : Math.round(g.percent))).join(" · ")}` : "";
-  drawn(gpu, use === undefined ? undefined : percent(use) + names, samples.map((u) => [u.time, mean(u.gpus)]), 100);
+function usage(s, now) {
+  const samples = model.usage.get(s.name) ?? [], last = samples.at(-1);
+  if (!last || !jobAlive(s, now) || jobWaits(s.job)) return false;
+  const of = (total) => (total ? ` of ${bytes(total)}` : "");
+  const gpu = mean(last.gpus), each = last.gpus?.length > 1 ? `, ${last.gpus.map((g) => (g.percent === undefined ? "?" : Math.round(g.percent))).join(" · ")}` : "";
   const rates = samples.slice(1).map((u, i) => [u.time, rate(samples[i], u)]);
-  drawn(traffic, last.bytesIn || last.bytesOut || s.forwards?.length ? `${bytes(rates.at(-1)?.[1] ?? 0)}/s` : undefined, rates);
-  if (last.memory) {
-    const limit = last.memoryLimit;
-    const fraction = limit ? last.memory / limit : undefined;
-    memory.update(`Memory ${bytes(last.memory)}${limit ? ` of ${bytes(limit)}` : ""}`, fraction, fraction > 0.9 ? "attention" : "");
-  }
+  const moves = last.bytesIn || last.bytesOut || s.forwards?.length;
+  const memory = last.memoryLimit ? last.memory / last.memoryLimit : undefined;
+  return [
+    last.memory && bar(`Memory ${bytes(last.memory)}${of(last.memoryLimit)}`, memory, memory > 0.9),
+    h("div", { class: "sparks" },
+      sparkline("CPU", last.cpu !== undefined && percent(last.cpu) + (last.cpus ? ` of ${last.cpus}` : ""), samples.map((u) => [u.time, u.cpu]), now, 100),
+      sparkline("GPU", gpu !== undefined && percent(gpu) + each, samples.map((u) => [u.time, mean(u.gpus)]), now, 100),
+      sparkline("Traffic", moves && `${bytes(rates.at(-1)?.[1] ?? 0)}/s`, rates, now)),
+    last.problem && tell("about", last.problem),
+  ];
 }
 
 // rate is the traffic between two samples in bytes per second. A new forward starts at zero.
@@ -207,95 +151,54 @@ function rate(before, after) {
 const idleShown = 60_000; // ms: a pause is not yet idle time
 
 function factsOf(s, now) {
-  const list = [];
-  if (s.job?.queue) list.push(["Queue", s.job.queue]);
+  const pairs = [];
+  if (s.job?.queue) pairs.push(["Queue", s.job.queue]);
   const choices = Object.entries(s.with ?? {});
-  if (choices.length) list.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
+  if (choices.length) pairs.push(["Chosen", choices.map(([k, v]) => `${k} ${v}`).join(", ")]);
   const last = model.usage.get(s.name)?.at(-1);
   const gpus = jobAlive(s, now) ? (last?.gpus ?? []).filter((g) => g.memory) : [];
-  if (gpus.length) list.push(["GPU memory", gpus.map((g) => bytes(g.memory) + (g.memoryTotal ? ` of ${bytes(g.memoryTotal)}` : "")).join(" · ")]);
+  if (gpus.length) pairs.push(["GPU memory", gpus.map((g) => bytes(g.memory) + (g.memoryTotal ? ` of ${bytes(g.memoryTotal)}` : "")).join(" · ")]);
   const idle = last?.idleSince;
-  if (idle && jobAlive(s, now) && now - Date.parse(idle) >= idleShown) list.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
-  else if (s.since) list.push(["Since", clock(s.since)]);
-  return list;
+  if (idle && jobAlive(s, now) && now - Date.parse(idle) >= idleShown) pairs.push(["Idle since", `${clock(idle)}, for ${duration(now - Date.parse(idle))}`]);
+  else if (s.since) pairs.push(["Since", clock(s.since)]);
+  return pairs;
 }
 
-function otherJob() {
-  const root = el("li");
-  return { root, update: (text) => withCommands(root, sentence(text)) };
+function forwardText(f) {
+  const target = f.kind === "dynamic" ? "SOCKS proxy" : f.target;
+  const arrow = f.kind === "remote" ? "←" : "→";
+  const use = f.conns ? `${f.conns} open` : f.total ? "not in use" : "not used yet";
+  return `${f.listen}${target ? ` ${arrow} ${target}` : ""}, ${f.error || f.note || use}`;
 }
 
-function forward() {
-  const root = el("li");
-  return {
-    root,
-    update(f) {
-      const target = f.kind === "dynamic" ? "SOCKS proxy" : f.target;
-      const arrow = f.kind === "remote" ? "←" : "→";
-      const use = f.conns ? `${f.conns} open` : f.total ? "not in use" : "not used yet";
-      setText(root, `${f.listen}${target ? ` ${arrow} ${target}` : ""}, ${f.error || f.note || use}`);
-    },
-  };
-}
-
-// makeButtons are the main button, Log, and a menu with the rest.
-function makeButtons(name) {
-  const make = (label, what, run) => {
-    const button = el("button", { type: "button", onclick: () => run(button) }, label);
-    button.setAttribute("aria-label", `${what} ${name}`);
-    return button;
-  };
-  const simple = (label, what, verb) => make(label, what, (b) => act(b, `${what.toLowerCase()} ${name}`, sessionPath(name, verb)));
-  const session = () => model.sessions.get(name);
-  let reconnects = false; // what the button says: it never submits a job that the user did not ask for
-  const open = simple("Open", "Open", "open");
-  const start = make("Start", "Start", (b) => startJob(b, session(), reconnects));
-  const login = make("Log in…", "Log in for", (b) => act(b, `log in to ${session().host}`, `/api/hosts/${encodeURIComponent(session().host)}/login`));
-  for (const button of [open, start, login]) button.className = "main";
-  const log = make("Log", "Show the log of", () => { location.hash = `logs/${encodeURIComponent(name)}`; });
-  const pages = el("div", { class: "pages" });
-  const copy = simple("Copy address", "Copy address of", "copy");
-  const choose = make("Start with…", "Start with other choices:", (b) => startWith(b, session()));
-  const extend = make("Extend…", "Extend", (b) => extendJob(b, session()));
-  const keep = make("Keep", "Keep the job of", (b) => act(b, `keep the job of ${name}`, sessionPath(name, "extend"), { idle: true }));
-  const dismiss = simple("Dismiss", "Dismiss the failure of", "disconnect");
-  const disconnect = simple("Disconnect", "Disconnect", "disconnect");
-  const end = make("End the job…", "End the job of", (b) => endJobs(b, session(), sessionPath(name, "end")));
-  end.className = "danger";
-  const more = moreMenu(`More for ${name}`, pages, copy, choose, extend, disconnect, end), menu = end.parentNode;
-  const root = el("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` }, open, login, start, keep, log, dismiss, more);
-  return {
-    root,
-    update(s, now) {
-      const settled = ["down", "ended", "failed"].includes(s.state);
-      const alive = jobAlive(s, now);
-      const page = s.state === "ready" && !!s.url;
-      reconnects = s.state === "down" && alive;
-      const word = reconnects ? "Reconnect" : "Start";
-      setText(start, word);
-      setAttribute(start, "aria-label", `${word} ${name}`);
-      setText(disconnect, !alive ? "Disconnect" : jobWaits(s.job) ? "Disconnect (the job stays in the queue)" : "Disconnect (the job keeps running, charged)");
-      const place = reconnects ? root : menu;
-      if (end.parentNode !== place) place.insertBefore(end, reconnects ? more : null);
-      sync(pages, s.endpoints ?? [], (e) => e.name, (e) => endpoint(name, e));
-      show(open, page);
-      show(login, s.state === "needs-login" && !waitsFor(s));
-      show(start, settled);
-      show(log, !!s.job);
-      show(dismiss, s.state === "failed" && !alive);
-      show(copy, page);
-      show(choose, settled && !reconnects);
-      show(extend, alive && s.job.state === "running" && !!s.job.end);
-      show(keep, alive && !!s.idleEnd);
-      show(disconnect, !settled);
-      show(end, charged(s, now));
-      show(more, page || !reconnects || !!s.endpoints?.length);
-    },
-  };
+// actions are the main button, Log, and a menu with the rest.
+function actions(s, now) {
+  const { name } = s, alive = jobAlive(s, now), page = s.state === "ready" && !!s.url;
+  const settled = ["down", "ended", "failed"].includes(s.state);
+  const reconnects = s.state === "down" && alive; // what the button says: it never submits a job that the user did not ask for
+  const start = reconnects ? "Reconnect" : "Start";
+  const make = (label, what, run, kind) => button(label, { key: what, class: kind, "aria-label": `${what} ${name}` }, ({ target }) => run(target));
+  const simple = (label, what, verb, kind, body) => make(label, what, (b) => act(b, `${what.toLowerCase()} ${name}`, pathOf("sessions", name, verb), body), kind);
+  const leave = !alive ? "Disconnect" : jobWaits(s.job) ? "Disconnect (the job stays in the queue)" : "Disconnect (the job keeps running, charged)";
+  const end = charged(s, now) && make("End the job…", "End the job of", (b) => endJobs(b, s), "danger");
+  return h("div", { class: "actions", role: "group", "aria-label": `Actions for ${name}` },
+    page && simple("Open", "Open", "open", "main"),
+    s.state === "needs-login" && !waitsFor(s) && make("Log in…", "Log in for", (b) => act(b, `log in to ${s.host}`, pathOf("hosts", s.host, "login")), "main"),
+    settled && make(start, start, (b) => startJob(b, s, reconnects), "main"),
+    alive && s.idleEnd && simple("Keep", "Keep the job of", "extend", undefined, { idle: true }),
+    s.job && make("Log", "Show the log of", () => { location.hash = `logs/${encodeURIComponent(name)}`; }),
+    s.state === "failed" && !alive && simple("Dismiss", "Dismiss the failure of", "disconnect"),
+    reconnects && end,
+    (page || !reconnects || s.endpoints?.length > 0) && moreMenu(`More for ${name}`,
+      (s.endpoints ?? []).map((e) => endpoint(name, e)),
+      page && simple("Copy address", "Copy address of", "copy"),
+      settled && !reconnects && make("Start with…", "Start with other choices:", (b) => startWith(b, s)),
+      alive && s.job.state === "running" && s.job.end && make("Extend…", "Extend", (b) => extendJob(b, s)),
+      !settled && simple(leave, "Disconnect", "disconnect"),
+      !reconnects && end));
 }
 
 function endpoint(session, e) {
-  const title = model.titles.get(`${session}/${e.name}`) ?? e.name;
-  const button = el("button", { type: "button", onclick: () => act(button, `open ${title}`, sessionPath(session, "open"), { endpoint: e.name }) }, `Open ${title}`);
-  return { root: button, update() {} };
+  const title = model.texts[session].titles[e.name];
+  return button(`Open ${title}`, { key: e.name }, ({ target }) => act(target, `open ${title}`, pathOf("sessions", session, "open"), { endpoint: e.name }));
 }

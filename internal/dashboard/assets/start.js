@@ -1,12 +1,9 @@
 // What is asked before a job is started or extended.
 
 import { act, ask, complain } from "./dialogs.js";
-import { byId, el, setText } from "./dom.js";
 import { model } from "./model.js";
-import { request } from "./server.js";
+import { pathOf, request } from "./server.js";
 import { clock, duration } from "./words.js";
-
-export const sessionPath = (name, verb) => `/api/sessions/${encodeURIComponent(name)}/${verb}`;
 
 export async function startJob(button, s, adopt) {
   const candidates = (s.candidates ?? []).map((j) => [j.id, `${j.id}${j.node ? ` on ${j.node}` : ""}${j.start ? `, since ${clock(j.start)}` : ""}`]);
@@ -17,7 +14,7 @@ export async function startJob(button, s, adopt) {
       fields: [{ name: "job", label: "Job", value: candidates[0][0], choices: candidates }],
     });
   }
-  if (answer) await act(button, `${adopt ? "reconnect to" : "start"} ${s.name}`, sessionPath(s.name, "start"), { ...answer, adopt });
+  if (answer) await act(button, `${adopt ? "reconnect to" : "start"} ${s.name}`, pathOf("sessions", s.name, "start"), { ...answer, adopt });
 }
 
 // labels are short, with the unit; what a site asks besides has its own words.
@@ -30,7 +27,7 @@ const often = ["hours", "gpus", "gpu_type", "cpus", "memory", "account", "projec
 export async function startWith(button, s) {
   let choices;
   try {
-    choices = await request(sessionPath(s.name, "choices"));
+    choices = await request(pathOf("sessions", s.name, "choices"));
   } catch (error) {
     complain(button, `read the choices for ${s.name}`, error);
     return;
@@ -45,29 +42,10 @@ export async function startWith(button, s) {
   const own = (o) => (o.script ? `${o.name !== "hours" ? o.script : o.script < 1 ? duration(3600_000 * o.script) : `${o.script} h`}, as in the script` : read ? "the site's default" : "as in the script");
   const seldom = (o) => labels[o.name] !== undefined && !often.includes(o.name) && !o.value;
   const changed = (answers) => Object.fromEntries(options.filter((o) => answers[o.name] !== (o.value ?? "")).map((o) => [o.name, answers[o.name]]));
-  // below tells the cost of what is chosen and, if asked, when the scheduler would start it.
-  const below = (values, wrong) => {
-    const about = el("p", { class: "about", role: "status" });
-    let last = 0;
-    const tell = async (start) => {
-      const own = ++last;
-      if (start) setText(about, "Asking the scheduler…");
-      try {
-        const { text } = await request(sessionPath(s.name, "preview"), { with: changed(values()), start });
-        if (own === last) setText(about, text ?? "");
-      } catch (error) {
-        if (own !== last) return;
-        setText(about, "");
-        if (start || options.some((o) => o.ask === error.hint)) wrong(error);
-      }
-    };
-    tell(false);
-    byId("dialog-fields").onchange = () => tell(false);
-    return el("div", { class: "presets" }, el("button", { type: "button", onclick: () => tell(true) }, "When would it start?"), about);
-  };
   await ask({
-    title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as it is.", yes: "Start", presets: choices.recent ?? [], below,
-    accept: (answers) => request(sessionPath(s.name, "start"), { with: changed(answers) }),
+    title: `Start ${s.name} with`, text: "For this run only. What you leave empty stays as it is.", yes: "Start", presets: choices.recent ?? [],
+    preview: async (answers, start) => (await request(pathOf("sessions", s.name, "preview"), { with: changed(answers), start })).text,
+    accept: (answers) => request(pathOf("sessions", s.name, "start"), { with: changed(answers) }),
     fields: options.toSorted((a, b) => rank(a) - rank(b)).map((o) => ({
       name: o.name, ask: o.ask, label: labels[o.name] ?? o.ask ?? o.name, value: o.value ?? "", choices: o.choices ?? [], suggestions: o.known ?? known(s, o.name),
       placeholder: o.value === undefined && o.name in labels ? own(o) : undefined, rare: seldom(o),
@@ -93,5 +71,5 @@ export async function extendJob(button, s) {
     title: `Extend job ${s.job.id}`, text: `It ends ${clock(s.job.end)}. Many sites let only their staff extend a running job.`,
     yes: "Ask the scheduler", fields: [{ name: "seconds", label: "How much longer?", value: "3600", choices: spans }],
   });
-  if (answer) await act(button, `extend ${s.name}`, sessionPath(s.name, "extend"), { seconds: Number(answer.seconds) });
+  if (answer) await act(button, `extend ${s.name}`, pathOf("sessions", s.name, "extend"), { seconds: Number(answer.seconds) });
 }

@@ -42,21 +42,23 @@ export function bytes(n) {
   return `${i && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
+export const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
 export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: 1 });
 
 // The kind of a state gives its colour; its words are the agent's, and never depend on colour alone.
 const sessionKinds = {
-  connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", ready: "good",
-  "needs-login": "attention", reconnecting: "busy", failed: "trouble", down: "quiet", ended: "quiet",
+  connecting: "busy", submitting: "busy", queued: "busy", starting: "busy", reconnecting: "busy",
+  ready: "good", "needs-login": "attention", failed: "trouble", down: "quiet", ended: "quiet",
 };
 
-export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts.get(s.name)?.state ?? s.state)];
+export const sessionState = (s) => [sessionKinds[s.state] ?? "quiet", sentence(model.texts[s.name]?.state ?? s.state)];
 
 const hostKinds = { connecting: "busy", "needs-login": "attention", up: "good", waiting: "attention", blocked: "trouble", down: "quiet" };
 
 export function hostState(h) {
   const kind = h.asking || h.notRespondingSince ? "attention" : hostKinds[h.state] ?? "quiet";
-  return [kind, sentence(model.states.get(h.alias) ?? h.state)];
+  return [kind, sentence(model.hostTexts[h.alias]?.state ?? h.state)];
 }
 
 export function hostLabel(alias) {
@@ -84,13 +86,6 @@ export function jobAlive(s, now) {
   if (!s.job || jobEnded(s.job)) return false;
   return s.state !== "down" || !s.job.end || Date.parse(s.job.end) > now;
 }
-
-const logins = {
-  publickey: "SSH key", password: "password", "keyboard-interactive": "questions of the host",
-  "gssapi-with-mic": "Kerberos ticket", hostbased: "this computer's key", none: "no login",
-};
-
-export const loginKind = (auth) => auth.split(",").map((a) => logins[a.trim()] ?? a.trim()).join(", then ");
 
 const questions = {
   password: "your password", passphrase: "the passphrase of your key", question: "an answer", hostkey: "whether to trust its key",

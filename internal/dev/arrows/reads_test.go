@@ -13,7 +13,7 @@ import (
 // fromHosts are the packages that read what hosts send.
 var fromHosts = []string{
 	"internal/agent", "internal/agent/hosts", "internal/agent/logs", "internal/agent/passwords",
-	"internal/agent/probe", "internal/agent/stream", "internal/gateway", "internal/localapi", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
+	"internal/agent/probe", "internal/gateway", "internal/localapi", "internal/transfer", "internal/usage", "jobwatch", "jobwatch/detect",
 	"jobwatch/gridengine", "jobwatch/joblog", "jobwatch/pbs", "jobwatch/plain", "jobwatch/remote", "jobwatch/sched",
 	"jobwatch/slurm", "tunnel", "tunnel/forward", "tunnel/hostkey", "tunnel/node", "tunnel/openssh", "tunnel/sshconfig",
 	"tunnel/step", "tunnel/userkeys",
@@ -34,7 +34,7 @@ var bounded = []struct{ file, read, why string }{
 	{"internal/agent/passwords/passwords.go", "cmd.Stderr", "a program of ours"},
 	{"internal/localapi/localapi.go", "json.NewDecoder", "of a MaxBytesReader"},
 	{"internal/agent/probe/route.go", "json.NewDecoder", "of a LimitReader"},
-	{"internal/agent/stream/stream.go", "io.CopyBuffer", "to the other end of a stream"},
+	{"internal/agent/stream.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/gateway/gateway.go", "io.Copy", "to io.Discard"},
 	{"internal/gateway/gateway.go", "io.CopyBuffer", "to the other end of a stream"},
 	{"internal/usage/reading.go", "in.ReadAll", "of a reading, which is bounded"},

@@ -204,7 +204,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	v.shows("#cards .about", s.Job.Node)
 	v.shows("#cards .bar .text", "left, ends")
 	v.must(v.page.Evaluate(v.ctx, `document.querySelectorAll("details").forEach((d) => { d.open = true; })`, nil))
-	v.shows("#hosts", "SSH key")
+	v.shows("#hosts dd", "key")
 	v.shows("#cards .spark figcaption", "CPU")
 	v.examine("a ready session")
 	for name, size := range map[string][2]int{"light": {1280, 900}, "narrow": {360, 760}, "wide": {3840, 2160}} {

@@ -16,7 +16,7 @@ func TestTheWaitingPageCopiesCommandsAndTellsWhenNobodyServesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Withdraw(forward.Reason{Title: "Connecting to narval"})
+	f.Withdraw(forward.Reason{Title: "Connecting to narval", Since: time.Now()})
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- f.Serve(ctx) }()
@@ -27,6 +27,7 @@ func TestTheWaitingPageCopiesCommandsAndTellsWhenNobodyServesIt(t *testing.T) {
 	tab := openTab(t)
 	tab.navigate("http://" + f.Addr().String() + "/lab")
 	tab.until("the page says that it reconnects", `document.querySelector(".stay").textContent === "This page reconnects automatically."`)
+	tab.until("the duration goes on", `document.querySelector(".lasts").textContent !== "0 s"`)
 
 	// What changes is shown in place, under the page's own strict policy.
 	f.Withdraw(forward.Reason{Kind: forward.ReasonAttention, Title: "Log in to continue", Hint: "run `tunctl login narval`"})

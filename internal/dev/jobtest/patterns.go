@@ -1,14 +1,15 @@
 package jobtest
 
-import "tunctl/jobwatch/sched"
+import (
+	"slices"
+
+	"tunctl/jobwatch/sched"
+)
 
 // CompilePatterns compiles the patterns of messages, which are otherwise compiled when they are
 // needed. It panics if one is no pattern.
-func CompilePatterns(refusals []sched.RefusalHint, waits []sched.WaitReason) {
-	for _, r := range refusals {
-		r.Words()
-	}
-	for _, w := range waits {
-		w.Part()
+func CompilePatterns(messages ...[]sched.Message) {
+	for _, m := range slices.Concat(messages...) {
+		m.Pattern()
 	}
 }

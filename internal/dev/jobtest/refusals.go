@@ -15,7 +15,7 @@ import (
 )
 
 // Refused is the error of a submit command that prints text and fails.
-func Refused(t *testing.T, known []sched.RefusalHint, text string) *api.Error {
+func Refused(t *testing.T, known []sched.Message, text string) *api.Error {
 	t.Helper()
 	err, ok := errors.AsType[*api.Error](sched.RefusalError(remote.Result{Exit: 1, Stderr: []byte(text)}, known))
 	if !ok || err.Code != api.CodeSubmit {
@@ -37,7 +37,7 @@ func remedies(text string) []string {
 
 // CheckRefusals checks that every known refusal of these schedulers gets its cause and remedy: those of
 // testdata/refusals.tsv, and of the folder that TUNCTL_CAPTURES names.
-func CheckRefusals(t *testing.T, known []sched.RefusalHint, schedulers ...string) {
+func CheckRefusals(t *testing.T, known []sched.Message, schedulers ...string) {
 	t.Helper()
 	var files []string
 	for _, folder := range []string{"testdata", os.Getenv("TUNCTL_CAPTURES")} {

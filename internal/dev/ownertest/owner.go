@@ -52,7 +52,7 @@ func New(t *testing.T) *Owner {
 		Session: configs.Session{Name: "jupyter", Host: "narval", Submit: "~/jupyter.sh"},
 	}
 	o.Settings = settings.Open(paths, "", o.Log)
-	o.Hosts = hosts.New(hosts.Options{Settings: o.Settings, Store: st, Log: o.Log, Changed: func(api.Host) {}, Connections: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits()})
+	o.Hosts = hosts.New(hosts.Options{Settings: o.Settings, Store: st, Relays: filepath.Join(t.TempDir(), "relays"), Log: o.Log, Changed: func(api.Host) {}, Connections: tunnel.DefaultLimits(), Jobs: remote.DefaultLimits()})
 	o.Known = facts.Facts{Name: o.Session.Name, Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Answers: true}
 	o.Save(t, state.Session{Wanted: true})
 	return o
@@ -167,9 +167,6 @@ func (o *Owner) ClosePage(show func(*facts.Facts)) {
 	o.Route, o.Known.Answers = nil, false
 	show(&o.Known)
 }
-
-// Reaches is always false.
-func (o *Owner) Reaches(string) bool { return false }
 
 // HeldChanged does nothing.
 func (o *Owner) HeldChanged() {}

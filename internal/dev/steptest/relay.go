@@ -108,6 +108,7 @@ func (r *relay) next(in *bufio.Reader) error {
 	case kind == ping:
 		return r.send(0, ping, nil)
 	case kind == end:
+		_ = r.send(0, end, nil)
 		return io.EOF
 	case kind == open:
 		return r.open(channel, payload)

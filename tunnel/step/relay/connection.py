@@ -7,7 +7,7 @@ class Connection(Channel):
     def __init__(self, relay, number, request):
         Channel.__init__(self, relay, number)
         self.socket = None  # until it is connected
-        self.lookup = -1  # where the addresses of a name come from
+        self.lookup = None  # of the addresses of a name
         self.error = "no address"
         self.done = self.eof_sent = False  # the other side sends no more; the client knows
         self.deadline = time.monotonic() + CONNECT_TIMEOUT
@@ -21,36 +21,17 @@ class Connection(Channel):
         relay.channels[number] = self
         relay.connecting.add(self)
         if self.addresses is None:
-            self.resolve(request["host"], request["port"])
+            self.lookup = Helper(relay, self.resolved, look_up, request["host"], request["port"])
         else:
             self.connect()
 
-    def resolve(self, host, port):
-        """Looks a name up in a process of its own, since that waits."""
-        self.lookup, answer = os.pipe()
-        try:
-            fork((2, answer), look_up, host, port, answer)
-        finally:
-            os.close(answer)
-        self.answer = b""
-        self.relay.watch(self.lookup, READ, self.resolved)
-
-    def resolved(self, fd, _):
-        data = os.read(fd, READ_SIZE)
-        self.answer += data
-        if data:
-            return
-        self.lookup = -1
-        self.close(fd)
-        try:
-            found = json.loads(self.answer.decode())
-        except ValueError:
-            found = "the name could not be looked up"
-        if not isinstance(found, list):
-            self.refuse(found)
-            return
-        self.addresses = [(family, tuple(address)) for family, address in found]
-        self.connect()
+    def resolved(self, found):
+        self.lookup = None
+        if isinstance(found, list):
+            self.addresses = [(family, tuple(address)) for family, address in found]
+            self.connect()
+        else:
+            self.refuse(found or "the name could not be looked up")
 
     def connect(self):
         """Tries the next address."""
@@ -177,8 +158,8 @@ class Connection(Channel):
 
     def close_all(self):
         self.relay.connecting.discard(self)
-        if self.lookup >= 0:
-            self.close(self.lookup)
+        if self.lookup:
+            self.lookup.close()
         self.close_socket()
         self.spool.close()
         self.close_server()
@@ -228,12 +209,11 @@ def literal(host, port):
     return None
 
 
-def look_up(host, port, answer):
-    """Writes the addresses of a host."""
+def look_up(host, port):
+    """The addresses of a host, or why there are none."""
     default_signals()
     signal.alarm(CONNECT_TIMEOUT)
     try:
-        found = [(int(a[0]), a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
+        return [(int(a[0]), a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
     except (OSError, ValueError) as err:
-        found = words(err)
-    os.write(answer, json.dumps(found).encode())
+        return words(err)

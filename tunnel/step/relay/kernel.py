@@ -184,8 +184,7 @@ class Kernel(Connection):
 
     def stuck(self):
         """Whether to wait until what was collected is written."""
-        if not self.relay.writer.full():
-            self.lossy = False
+        self.lossy = self.lossy and self.relay.writer.full()
         return self.relay.writer.full() and not self.lossy
 
     def collect(self):
@@ -265,21 +264,22 @@ class Cell:
         self.waits = False  # for input
 
     def write(self, line):
-        writer = self.kernel.relay.writer
-        if not self.kernel.about["collect"]:
+        writer, about = self.kernel.relay.writer, self.kernel.about
+        if not about["collect"]:
             return
         self.waits = line["type"] == "input_request"
-        if writer.full() and line["type"] != "end":
-            self.missing += len(json.dumps(line))
+        folder, text = re.sub(r"[^\w.-]", "_", about["name"]), json.dumps(line) + "\n"
+        if writer.full(folder, len(text)) and line["type"] != "end":
+            self.missing += len(text)
             return
         if not self.file:
-            about = self.kernel.about
-            self.file = writer.new_file(about["name"])
-            writer.put(self.file, dict(self.about, type="cell", notebook=about.get("notebook", "")))
+            self.file = writer.new_file(folder)
+            first = dict(self.about, type="cell", notebook=about.get("notebook", ""))
+            writer.put(self.file, json.dumps(first) + "\n")
         if self.missing:
-            writer.put(self.file, {"type": "beyond", "bytes": self.missing})
+            writer.put(self.file, json.dumps({"type": "beyond", "bytes": self.missing}) + "\n")
             self.missing = 0
-        writer.put(self.file, line)
+        writer.put(self.file, text)
 
     def end(self, how):
         self.write({"type": "end", "time": time.time(), "how": how})
@@ -288,5 +288,5 @@ class Cell:
 
     def forget(self):
         if self.file:
-            self.kernel.relay.writer.put(self.file, None)
+            self.kernel.relay.writer.put(self.file, "")
             self.kernel.relay.outputs.discard(self.file)

@@ -60,18 +60,53 @@ def descendants(found):
     return [p for p in found if p.pid in ours and p.pid != os.getpid()]
 
 
-def fork(kept, work, *args):
-    """Has work, which may wait, done by a process of its own that holds only some of the file descriptors."""
-    pid = os.fork()
-    if pid:
-        return pid
+class Helper:
+    """A process that does what may wait, and answers with JSON."""
+
+    def __init__(self, relay, done, work, *args):
+        self.relay, self.done, self.answer = relay, done, b""
+        self.source, sink = os.pipe()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(self.source)
+            os.close(sink)
+            raise
+        if not self.pid:
+            answer(sink, work, *args)
+        os.close(sink)
+        relay.watch(self.source, READ, self.read, True)
+
+    def read(self, fd, _):
+        data = os.read(fd, READ_SIZE)
+        self.answer += data
+        if not data:
+            self.close()
+            try:
+                result = json.loads(self.answer.decode())
+            except ValueError:
+                result = None  # it has failed
+            self.done(result)
+
+    def wait(self, late):
+        watched = select.poll()
+        watched.register(self.source, READ)
+        self.relay.turn(watched, max(0, late - time.monotonic()))
+
+    def close(self):
+        self.relay.watch(self.source, 0, None)
+        os.close(self.source)
+
+
+def answer(sink, work, *args):
+    """Does the work in this process, a fork, and writes what it returns."""
     try:
         signal.set_wakeup_fd(-1)
         for name in os.listdir("/proc/self/fd"):
-            if int(name) not in kept:
+            if int(name) not in (2, sink):
                 with contextlib.suppress(OSError):
                     os.close(int(name))
-        work(*args)
+        os.write(sink, json.dumps(work(*args)).encode())
     finally:
         os._exit(0)
 

@@ -28,7 +28,6 @@ import os
 import pwd
 import re
 import select
-import selectors
 import signal
 import socket
 import struct
@@ -46,7 +45,7 @@ SIZE = struct.Struct(">HHHH")
 NUMBER = struct.Struct(">I")
 COUNT = struct.Struct(">Q")
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+READ, WRITE = select.POLLIN, select.POLLOUT
 
 
 def words(err):

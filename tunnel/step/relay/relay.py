@@ -52,8 +52,8 @@ class Relay:
         self.flush_at = 0.0  # what is sent waits until then for an answer of a server
         self.due = 0.0  # when the loop goes on, whatever happens
         self.ending = False
-        self.all = selectors.DefaultSelector()
-        self.few = selectors.DefaultSelector()  # what is watched also if nothing more should be read for the client
+        self.all = select.poll()
+        self.few = select.poll()  # what is watched also if nothing more should be read for the client
         self.died, wake = os.pipe()
         os.set_blocking(self.died, False)
         os.set_blocking(wake, False)
@@ -79,16 +79,20 @@ class Relay:
             while not self.ending:
                 self.flush()
                 self.due = min(at for at, _ in self.deadlines())
-                ready = (self.few if self.way.busy() else self.all).select(max(0, self.due - time.monotonic()))
-                for fd, events, owner in [(key.fd, events, self.owners.get(key.fd)) for key, events in ready]:
-                    # A callback may close a file descriptor, and open another of the same number.
-                    if owner and self.owners.get(fd) is owner:
-                        owner[1](fd, events)
+                self.turn(self.few if self.way.busy() else self.all, max(0, self.due - time.monotonic()))
                 self.expire()
         finally:
             self.finish()
         if self.step and not self.stopped:
             self.await_background()
+
+    def turn(self, watched, wait):
+        """Waits until something can be done, and does it."""
+        for fd, events, owner in [(fd, events, self.owners[fd]) for fd, events in watched.poll(wait * 1000)]:
+            # A callback may close a file descriptor, and open another of the same number.
+            if self.owners.get(fd) == owner:
+                wanted, callback = owner
+                callback(fd, events & wanted or wanted)  # what is neither is an error
 
     def send_hello(self):
         hello = {"node": socket.gethostname(), "inside": self.inside, "environ": self.environment.find()[0], "where": where(),
@@ -107,6 +111,8 @@ class Relay:
                 yield 0, k.collect
             elif not k.page:
                 yield k.until, k.expire
+        if (self.writer.waiting or self.outputs) and not self.writer.helper:
+            yield self.writer.due + (0 if self.writer.waiting else OUTPUT_LOOK), self.writer.start
         if self.mark:
             yield max(time.monotonic() + 1, self.used + USED_FOR), None
         if self.channels and not self.away():
@@ -171,7 +177,7 @@ class Relay:
         """Tells the client what becomes of cells whose page is gone."""
         cells = [cell for k in self.kernels if not k.page for cell in k.cells.values()]
         now = {"running": len(cells), "waiting": sum(cell.waits for cell in cells), "finished": len(self.outputs),
-               "trouble": self.writer.trouble.strip()}
+               "trouble": self.writer.trouble}
         if now != self.told and self.way.sink >= 0 and self.way.unsent() < OUT_LIMIT:
             self.told = now
             self.send(0, KERNELS, json.dumps(now).encode())
@@ -179,20 +185,13 @@ class Relay:
     def watch(self, fd, events, callback, always=False):
         """Calls callback(fd, events) when one of the events can happen, always or only if more should be
         read for the client; 0 ends that."""
-        before, now = self.owners.get(fd, (0, None, False)), (events, callback, always)
-        if before == now:
-            return
-        for selector, was, wanted in ((self.all, before[0], events), (self.few, before[0] if before[2] else 0, events if always else 0)):
-            if was and wanted:
-                selector.modify(fd, wanted)
-            elif wanted:
-                selector.register(fd, wanted)
-            elif was:
-                selector.unregister(fd)
-        if events:
-            self.owners[fd] = now
-        else:
-            self.owners.pop(fd, None)
+        self.owners[fd] = events, callback
+        for watched, wanted in ((self.all, events), (self.few, always and events)):
+            if wanted:
+                watched.register(fd, wanted)
+            else:
+                with contextlib.suppress(KeyError):
+                    watched.unregister(fd)
 
     def receive(self, fd, events):
         if not events & READ:
@@ -295,7 +294,10 @@ class Relay:
     def open(self, number, request):
         try:
             if request["kind"] == "kernel":
-                self.find_kernel(request["kernel"]).attach(number, request["kernel"])
+                kept = [k for k in self.kernels if k.is_of(request["kernel"])]
+                if not kept:
+                    raise OSError(errno.ENOENT, "nothing is kept for this page")
+                kept[0].attach(number, request["kernel"])
             elif request["kind"] in ("tcp", "unix"):
                 (Kernel if request.get("kernel") and self.entrance else Connection)(self, number, request)
             else:
@@ -304,12 +306,6 @@ class Relay:
             if number in self.channels:
                 self.channels[number].drop()
             self.send(number, REFUSED, json.dumps({"message": words(err), "errno": err.errno}).encode())
-
-    def find_kernel(self, about):
-        for k in self.kernels:
-            if k.is_of(about):
-                return k
-        raise OSError(errno.ENOENT, "nothing is kept for this page")
 
     def send(self, number, kind, payload=b""):
         if kind != OPENED:
@@ -335,12 +331,10 @@ class Relay:
         with contextlib.suppress(OSError):
             os.read(fd, 512)
         with contextlib.suppress(OSError):
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            while pid:
+            for pid, status in iter(lambda: os.waitpid(-1, os.WNOHANG), (0, 0)):
                 program = self.programs.pop(pid, None)
                 if program:
                     program.exited(status)
-                pid, status = os.waitpid(-1, os.WNOHANG)
 
     def end(self):
         self.ending = True
@@ -378,14 +372,16 @@ class Relay:
         for k in self.kernels:
             while k.cells and k.collects() and k.collected < k.spool.end and time.monotonic() < late:
                 k.collect()
-                self.writer.flush()
+                if self.writer.full():
+                    self.writer.end(late)
+                    k.make_room()
             if k.collects():
                 k.end_all("the job ended" if self.stopped else "tunctl inside the job ended")
-        self.writer.close()
+        self.writer.end(late)
 
     def running(self):
         """The processes that end with the relay."""
-        found = [p for p in processes() if p.pid != self.writer.pid]
+        found = [p for p in processes() if not self.writer.helper or p.pid != self.writer.helper.pid]
         if self.chase:
             return set(descendants(found))
         ends = set(self.programs.values()).union(c for c in self.channels.values() if isinstance(c, Program))

@@ -2,14 +2,17 @@ package configs
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"tunctl/internal/api"
 	"tunctl/internal/atomicfile"
@@ -59,7 +62,7 @@ func Changed(config []byte, kind, name, key, value string) ([]byte, error) {
 // Replace writes a config file that has not changed since it was read as old; nil is a file
 // that does not exist. A config with errors is not written.
 func Replace(path string, old, config []byte) error {
-	file, mode, err := target(path)
+	file, mode, err := atomicfile.Target(path)
 	if err != nil {
 		return err
 	}
@@ -79,20 +82,7 @@ func Replace(path string, old, config []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(file, config, mode)
-}
-
-// target is the file that a path leads to, over symbolic links, and its mode.
-func target(path string) (file string, mode fs.FileMode, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, 0o600, nil
-	}
-	if err != nil {
-		return "", 0, err
-	}
-	file, err = filepath.EvalSymlinks(path)
-	return file, info.Mode().Perm(), err
+	return atomicfile.Write(file, config, mode.Perm())
 }
 
 // Quote writes text as a TOML string: what JSON escapes, TOML escapes so, too, and DEL besides.
@@ -102,4 +92,53 @@ func Quote(text string) string {
 	e.SetEscapeHTML(false)
 	_ = e.Encode(text) // it cannot fail for a string
 	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
+}
+
+// readFile reads a file, up to one byte more than the largest.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxSize+1))
+}
+
+const (
+	// quietTime is how long changed files must stay the same before they are used, and
+	// maxQuietChecks how often that is checked.
+	quietTime      = 20 * time.Millisecond
+	maxQuietChecks = 10
+)
+
+// Digest identifies the content of a config file and of the sites in folders, or why they cannot be read.
+func Digest(file string, folders ...string) string {
+	sum := sha256.New()
+	add := func(file string) {
+		data, err := readFile(file)
+		fmt.Fprintf(sum, "%q %v %d\n%s", file, err, len(data), data)
+	}
+	add(file)
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		fmt.Fprintln(sum, folder, err)
+		for _, e := range entries {
+			if filepath.Ext(e.Name()) == ".toml" {
+				add(filepath.Join(folder, e.Name()))
+			}
+		}
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// ChangedDigest returns the Digest, and whether it differs from before. It reads changed files
+// again until they stay the same: some editors empty a file first, or move it away.
+func ChangedDigest(before, file string, folders ...string) (digest string, changed bool) {
+	digest = Digest(file, folders...)
+	last := ""
+	for i := 0; i < maxQuietChecks && digest != before && digest != last; i++ {
+		time.Sleep(quietTime)
+		last, digest = digest, Digest(file, folders...)
+	}
+	return digest, digest != before
 }
