@@ -199,8 +199,8 @@ campaign: code-server ## run every fault against a session on real parts and wri
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run '^(TestEveryChargedJobIsKnown|TestModel)$$' ./internal/agent ./tunnel/node
 	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts|TestWhatTwentyLostConnectionsLeave|TestWhatRunsInsideAJobContinuesAtAnotherAddress' ./internal/dev/e2e -update
 
-soak: ## drop the link every few seconds for 10 minutes; check every byte and look for leaks
-	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 20m ./internal/dev/soak
+soak: ## drop the link every few seconds for 10 minutes, and kill agents for 10 more; check every byte and look for leaks
+	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 40m ./internal/dev/soak
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; $(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \

@@ -4,39 +4,28 @@ package kernel
 
 import (
 	"bytes"
-	"cmp"
-	"crypto/sha1" //nolint:gosec // RFC 6455, section 1.3, asks for it
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"io"
 	"net"
-	"regexp"
 	"sync"
 
 	"tunctl/tunnel/step"
 	"tunctl/tunnel/websocket"
 )
 
-var accept = regexp.MustCompile(`(?i)(\r\nSec-WebSocket-Accept:[ \t]*)[^\r\n]*`)
-
 const (
 	// mostRequest is the longest message of a page that is read and sent as a whole.
 	mostRequest = 16 << 20
 	// mostEnd is the longest message of a server that may tell the end of a cell.
 	mostEnd = 16 << 10
-	// mostHead is the longest head of a server's answer, as the relay has it, with some of what follows.
-	mostHead = 128 << 10
 )
 
 // Page is a page's connection to its kernel, as the page sees it.
 type Page struct {
 	*step.KernelConn
-	key string // of a page that continues: the server's answer was for another one; "": it is new
 
 	reading struct {
 		server websocket.Frames
-		answer []byte   // to a page that continues
 		taken  uint64   // as the relay knows it
 		ended  []string // the cells whose end the page gets now
 	}
@@ -50,15 +39,13 @@ type Page struct {
 
 	mu       sync.Mutex
 	farewell []byte // the answer to the page's close frame
+	sending  bool   // what was read is on its way to the page
+	left     bool   // the page has gone
 }
 
-// New returns the connection of a page that asked by a request. If it continues, the server's answer is that to
-// the first request.
-func New(conn *step.KernelConn, r Request, server *Server, continues bool) *Page {
+// New returns the connection of a page whose server this is.
+func New(conn *step.KernelConn, server *Server) *Page {
 	p := &Page{KernelConn: conn}
-	if continues {
-		p.key = r.Header.Get("Sec-WebSocket-Key")
-	}
 	p.reading.server.Limit, p.reading.server.Message = mostEnd, p.received
 	p.writing.page.Limit, p.writing.page.Message = mostRequest, p.requested
 	p.writing.page.SkipHead()
@@ -66,35 +53,25 @@ func New(conn *step.KernelConn, r Request, server *Server, continues bool) *Page
 	return p
 }
 
-// Read reads what the page gets. That it reads again says that the page has what was read before.
+// Read reads what the page gets. That it reads again says that the page has what was read before: of a page that
+// has left since, the relay is told that first.
 func (p *Page) Read(b []byte) (int, error) {
-	r := &p.reading
 	p.settle()
-	if p.key != "" {
-		if err := p.readAnswer(); err != nil {
-			return 0, err
-		}
-	}
-	if len(r.answer) > 0 {
-		n := copy(b, r.answer)
-		r.answer = r.answer[n:]
-		r.server.Follow(b[:n])
-		return n, nil
-	}
 	n, err := p.KernelConn.Read(b)
-	r.server.Follow(b[:n])
-	if err != nil && n == 0 && r.server.Between() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	p.reading.server.Follow(b[:n])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && n == 0 && p.reading.server.Between() {
 		n = copy(b, p.farewell)
 		if p.farewell = nil; n > 0 {
 			err = nil
 		}
 	}
+	p.sending = n > 0
 	return n, err
 }
 
-// settle tells the relay what the page has.
+// settle tells the relay what the page has, and then that it has left.
 func (p *Page) settle() {
 	r := &p.reading
 	if r.server.Whole > r.taken {
@@ -105,23 +82,11 @@ func (p *Page) settle() {
 		p.Done(id)
 	}
 	r.ended = nil
-}
-
-// readAnswer reads the server's answer to the page as it was, and makes it one to the page that came back.
-func (p *Page) readAnswer() error {
-	var head []byte
-	buf := make([]byte, 4<<10)
-	for !bytes.Contains(head, []byte("\r\n\r\n")) {
-		n, err := p.KernelConn.Read(buf)
-		if head = append(head, buf[:n]...); err != nil || len(head) > mostHead {
-			return cmp.Or(err, io.ErrUnexpectedEOF)
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sending = false; p.left {
+		_ = p.Close()
 	}
-	sum := sha1.Sum([]byte(p.key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
-	end := bytes.Index(head, []byte("\r\n\r\n"))
-	p.reading.answer = append(accept.ReplaceAll(head[:end], []byte("${1}"+base64.StdEncoding.EncodeToString(sum[:]))), head[end:]...)
-	p.key = ""
-	return nil
 }
 
 // received takes in a message that the page gets.
@@ -182,11 +147,18 @@ func (p *Page) leave(payload []byte) {
 	p.farewell = append([]byte{websocket.Final | websocket.Close, byte(min(2, len(payload)))}, payload[:min(2, len(payload))]...)
 	p.mu.Unlock()
 	p.writing.err = net.ErrClosed
-	_ = p.Close()
+	_ = p.CloseWrite()
 }
 
 // CloseWrite says that the page is gone: a WebSocket is never closed by half.
-func (p *Page) CloseWrite() error { return p.Close() }
+func (p *Page) CloseWrite() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left = true; !p.sending {
+		_ = p.Close()
+	}
+	return nil
+}
 
 // header is what of a message's header matters here.
 type header struct {

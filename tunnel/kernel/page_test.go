@@ -25,6 +25,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/dev/wait"
 	"tunctl/tunnel/kernel"
@@ -183,13 +184,30 @@ type agent struct {
 
 	serving sync.WaitGroup
 
+	left  chan struct{} // pages that were seen to leave
+	taken chan struct{} // writing "late" to a page takes until this
+
 	mu    sync.Mutex
 	pages []net.Conn
 }
 
+// pageWriter writes to a page.
+type pageWriter struct {
+	*agent
+	to io.Writer
+}
+
+func (w pageWriter) Write(b []byte) (int, error) {
+	n, err := w.to.Write(b)
+	if bytes.Contains(b, []byte("late")) {
+		<-w.taken
+	}
+	return n, err
+}
+
 func newAgent(t *testing.T, s *server) *agent {
 	t.Helper()
-	a := &agent{t: t, to: s, home: newHome(t)}
+	a := &agent{t: t, to: s, home: newHome(t), left: make(chan struct{}, 100), taken: make(chan struct{})}
 	a.way = start(t, a.home)
 	var err error
 	if a.conn, err = step.Start(t.Context(), a.way, step.Options{Job: "7", Port: s.Listener.Addr().(*net.TCPAddr).Port, Resumable: true, Journals: a.home}); err != nil {
@@ -207,7 +225,7 @@ func (a *agent) successor() *agent {
 	a.serving.Wait()
 	_ = a.way.Close()
 	a.closePages()
-	next := &agent{t: a.t, to: a.to, home: a.home, way: start(a.t, a.home)}
+	next := &agent{t: a.t, to: a.to, home: a.home, way: start(a.t, a.home), left: a.left, taken: a.taken}
 	var err error
 	if next.conn, err = step.TakeOver(a.t.Context(), next.way, ticket, step.Options{Journals: a.home}); err != nil {
 		a.t.Fatal(err)
@@ -254,16 +272,13 @@ func (a *agent) serve(client net.Conn) {
 	}
 	ctx, address := context.Background(), a.to.Listener.Addr().String()
 	server := r.Server(func(ctx context.Context) (net.Conn, error) { return a.conn.Dial(ctx, "tcp", address, nil) })
-	k := step.Kernel{ID: r.Kernel, Session: r.Session, Origin: r.Header.Get("Origin"), Name: "nb", Collect: true}
-	var conn *step.KernelConn
-	continues := a.conn.Keeps(k) && server.Accepts(ctx) == nil
-	var err error
-	if continues {
-		if conn, err = a.conn.Continue(ctx, k); errors.Is(err, step.ErrNotKept) {
-			continues = false
-		}
+	k := r.Kernel
+	k.Name, k.Collect = "nb", true
+	conn, err := (*step.KernelConn)(nil), step.ErrNotKept
+	if a.conn.Keeps(k) && server.Accepts(ctx) == nil {
+		conn, err = a.conn.Continue(ctx, k)
 	}
-	if !continues {
+	if errors.Is(err, step.ErrNotKept) {
 		conn, err = a.conn.DialKernel(ctx, "tcp", address, r.Bytes, k)
 	}
 	if err != nil {
@@ -271,12 +286,13 @@ func (a *agent) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	page := kernel.New(conn, r, server, continues)
+	page := kernel.New(conn, server)
 	go func() {
 		_, _ = io.Copy(page, in)
 		_ = page.CloseWrite()
+		a.left <- struct{}{}
 	}()
-	_, _ = io.Copy(client, page)
+	_, _ = io.Copy(pageWriter{a, client}, page)
 	_ = client.Close()
 }
 
@@ -353,25 +369,6 @@ func lines(t *testing.T, c *websocket.Conn, last string) (got []string) {
 	}
 }
 
-// noted waits until the agent has noted that a page has some lines: it does so when it goes on.
-func (a *agent) noted(c *websocket.Conn, from, to int) {
-	a.t.Helper()
-	var want uint64
-	for i := from; i < to; i++ {
-		_, b := message(c, "stream", "cell1", map[string]string{"name": "stdout", "text": fmt.Sprintf("line %d\n", i)})
-		want += uint64(len(b)) + 4 // of the frame's head
-	}
-	wait.Until(a.t, "what the page has is noted", func() bool {
-		journals, _ := filepath.Glob(filepath.Join(a.home, "*"))
-		for _, name := range journals {
-			if b, _ := os.ReadFile(name); len(b) == 8 && binary.BigEndian.Uint64(b) == want {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 func expect(t *testing.T, got []string, from, to int) {
 	t.Helper()
 	var want []string
@@ -413,12 +410,10 @@ func TestPageThatComesBack(t *testing.T) {
 		<-s.requests
 		s.print(t, c, "cell1", 0, 5)
 		expect(t, lines(t, page, "line 4"), 0, 5)
-		a.noted(c, 0, 5)
 		a.closePages()
 		s.print(t, c, "cell1", 5, 10)
 		page = a.must("s1")
 		expect(t, lines(t, page, "line 9"), 5, 10)
-		a.noted(c, 5, 10)
 		a = a.successor()
 		s.print(t, c, "cell1", 10, 400)
 		page = a.must("s1")
@@ -448,7 +443,6 @@ func TestPageThatIsGone(t *testing.T) {
 		<-s.requests
 		s.print(t, c, "cell1", 0, 5)
 		lines(t, page, "line 4")
-		a.noted(c, 0, 5)
 		_ = page.Close(websocket.StatusGoingAway, "")
 		wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
 		s.print(t, c, "cell1", 5, 600)
@@ -471,6 +465,36 @@ func TestPageThatIsGone(t *testing.T) {
 		expect(t, lines(t, page, ""), 5, 600)
 		wait.Until(t, "nothing is collected of what the page has", func() bool { return a.collected() == "" })
 	})
+}
+
+func TestPageThatLeavesAtOnce(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	page := a.must("s1")
+	c := <-s.opened
+	send(t, page, "execute_request", "cell1", map[string]string{"code": "train()"})
+	<-s.requests
+	for _, m := range []struct {
+		kind, want string
+		content    map[string]string
+	}{
+		{"stream", "line 1 late", map[string]string{"text": "line 1 late\n"}},
+		{"status", "", map[string]string{"execution_state": "idle", "is": "late"}},
+	} {
+		send(t, c, m.kind, "cell1", m.content)
+		if got := lines(t, page, m.want); m.want == "" && len(got) > 0 {
+			t.Errorf("%q came again", got)
+		}
+		_ = page.CloseNow()
+		<-a.left
+		a.taken <- struct{}{}
+		if m.want != "" {
+			wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+			page = a.must("s1")
+		}
+	}
+	<-s.ended
+	wait.Until(t, "nothing is collected of what the page has", func() bool { return a.conn.Cells() == api.Cells{} && a.collected() == "" })
 }
 
 func TestPageOfAnotherOrigin(t *testing.T) {

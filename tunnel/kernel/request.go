@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha1" //nolint:gosec // RFC 6455, section 1.3, asks for it
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +31,9 @@ const mostNames = 1 << 10
 // Request is a page's request for a WebSocket to its kernel.
 type Request struct {
 	*http.Request
-	Bytes   []byte // without extensions, such as compression: the messages are read on their way
-	Kernel  string // its id
-	Session string // the page's
-	base    string // of the server's paths
+	Bytes  []byte // without extensions, such as compression: the messages are read on their way
+	Kernel step.Kernel
+	base   string // of the server's paths
 }
 
 // Parse reads what a client has sent first, if that is a page's request for its kernel.
@@ -41,11 +42,19 @@ func Parse(b []byte) (Request, bool) {
 	if err != nil || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return Request{}, false
 	}
-	found, session := path.FindStringSubmatch(r.URL.EscapedPath()), r.URL.Query().Get("session_id")
-	if found == nil || session == "" || len(found[2])+len(session)+len(r.Header.Get("Origin")) > mostNames {
+	found := path.FindStringSubmatch(r.URL.EscapedPath())
+	if found == nil {
 		return Request{}, false
 	}
-	return Request{Request: r, Bytes: extensions.ReplaceAll(b, nil), Kernel: found[2], Session: session, base: found[1]}, true
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	k := step.Kernel{
+		ID: found[2], Session: r.URL.Query().Get("session_id"), Origin: r.Header.Get("Origin"),
+		Accept: base64.StdEncoding.EncodeToString(sum[:]),
+	}
+	if k.Session == "" || len(k.ID)+len(k.Session)+len(k.Origin) > mostNames {
+		return Request{}, false
+	}
+	return Request{Request: r, Bytes: extensions.ReplaceAll(b, nil), Kernel: k, base: found[1]}, true
 }
 
 // Server is a page's server, which is asked as the page itself would ask it.
@@ -102,8 +111,8 @@ func (s *Server) get(ctx context.Context, path string, to any) error {
 // not, the error is [step.ErrNotKept]; another one says that it could not be asked.
 func (s *Server) Accepts(ctx context.Context) error {
 	var kernel struct{ ID string }
-	err := s.get(ctx, "/api/kernels/"+s.page.Kernel, &kernel)
-	if err == nil && kernel.ID != s.page.Kernel {
+	err := s.get(ctx, "/api/kernels/"+s.page.Kernel.ID, &kernel)
+	if err == nil && kernel.ID != s.page.Kernel.ID {
 		err = fmt.Errorf("%w: the server answered for another kernel", step.ErrNotKept)
 	}
 	return err
@@ -124,7 +133,7 @@ func (s *Server) tellNotebook(tell func(step.Cell)) {
 		return // its name is not shown
 	}
 	for _, x := range sessions {
-		if x.Kernel.ID == s.page.Kernel && len(x.Path) <= mostPath {
+		if x.Kernel.ID == s.page.Kernel.ID && len(x.Path) <= mostPath {
 			tell(step.Cell{Notebook: x.Path})
 		}
 	}

@@ -293,15 +293,15 @@ func (n *Node) DialInside(ctx context.Context, network, address string, first []
 
 // DialKernel connects a page to its kernel as DialInside does, or continues what the relay keeps for
 // that page, if verify accepts it.
-func (n *Node) DialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (conn *step.KernelConn, continues bool, err error) {
+func (n *Node) DialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (conn *step.KernelConn, err error) {
 	if n.job.o.NoResume {
-		return nil, false, errNoResume
+		return nil, errNoResume
 	}
 	err = n.job.byRoute(ctx, func(r *route) (err error) {
-		conn, continues, err = r.relay.dialKernel(ctx, network, address, first, k, verify)
+		conn, err = r.relay.dialKernel(ctx, network, address, first, k, verify)
 		return err
 	})
-	return conn, continues, err
+	return conn, err
 }
 
 var (

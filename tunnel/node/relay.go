@@ -266,7 +266,7 @@ func (r *sharedRelay) takeOver() (*runningRelay, error) {
 	}
 	if err != nil {
 		r.records.Remove(r.record(left.Ticket), true)
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", step.ErrLeft, err)
 	}
 	r.log.Info("took over the relay that was left on the node")
 	return newRunning(c, stream, true), nil
@@ -393,10 +393,10 @@ func (r *sharedRelay) openChannel(ctx context.Context, kind string, payload []by
 }
 
 // dialKernel connects a page to its kernel, or continues what is kept for it.
-func (r *sharedRelay) dialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (c *step.KernelConn, continues bool, err error) {
+func (r *sharedRelay) dialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (c *step.KernelConn, err error) {
 	traffic, err := r.use(ctx, func(run *runningRelay) (err error) {
 		run.SetServer(r.options().Port)
-		if continues = run.Keeps(k); continues {
+		if run.Keeps(k) {
 			if err = verify(); err == nil {
 				c, err = run.Continue(ctx, k)
 			}
@@ -407,15 +407,14 @@ func (r *sharedRelay) dialKernel(ctx context.Context, network, address string, f
 				return fmt.Errorf("%w: %w", step.ErrKept, err) // a new connection would end that one
 			}
 		}
-		continues = false
 		c, err = run.DialKernel(ctx, network, address, first, k)
 		return err
 	})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	c.Conn = traffic.Conn(c.Conn)
-	return c, continues, nil
+	return c, nil
 }
 
 // dial connects through the relay.

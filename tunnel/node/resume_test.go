@@ -3,9 +3,11 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
 	"tunctl/tunnel"
+	"tunctl/tunnel/step"
 )
 
 // newDetachedSlurm makes an srun as the real one is: the step is not its child, and outlives it.
@@ -323,6 +326,28 @@ func TestARelayThatWasLeftIsEndedLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, func() bool { return isGone(pid) })
+	}
+}
+
+// oneLeft is a record of a relay that was left.
+type oneLeft struct{ noRecords }
+
+func (oneLeft) Left(like Record) (Record, bool) { return like, true }
+
+func TestLeftRelay(t *testing.T) {
+	limits := tunnel.DefaultLimits()
+	r := newSharedRelay(relayOptions{
+		options: func() step.Options { return step.Options{} }, told: func() {}, changed: func() <-chan struct{} { return nil },
+		limits: &limits, log: slog.New(slog.DiscardHandler), records: oneLeft{}, record: (&Options{}).record(false),
+		start: func(context.Context, bool, joinFunc) (*tunnel.Stream, error) {
+			return nil, errors.New("no step starts")
+		},
+	})
+	defer r.close()
+	for range 2 { // the second time it is not even tried
+		if _, err := r.ready(t.Context()); !errors.Is(err, step.ErrLeft) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -269,8 +269,42 @@ write_output = lambda *_: os._exit(1)
 k.take(k.spool.end)
 turn(lambda: "ended" in relay.writer.trouble)
 `,
+		"a temporary folder on the network": `
+def folder(tmpdir, *mounts):
+    global proc
+    proc = lambda _: "".join("1 2 0:3 / %s rw - %s x rw\n" % m for m in mounts).encode()
+    os.environ["TMPDIR"] = tmpdir
+    spool_folder.cache_clear()
+    return spool_folder()
+here = os.getcwd()
+os.symlink("/tmp", here + "/link")
+assert folder(here, ("/", "nfs4"), (here, "xfs")) == here
+assert folder(here, ("/", "ext4"), (here, "lustre")) == "/tmp"
+assert folder(here, ("/", "ext4"), (here, "xfs"), (here, "lustre")) == "/tmp"
+assert folder(here, ("/", "nfs"), (here, "fuse.sshfs"), ("/tmp", "tmpfs"), ("/var/tmp", "ext4")) == "/var/tmp"
+assert folder(here, ("/", "nfs"), ("/tmp", "tmpfs")) is None
+assert folder(here + "/link", (here, "ext4"), ("/", "nfs")) is None
+assert folder(here + "/none", ("/", "ext4")) == "/tmp"
+assert folder("", ("/", "ext4")) == "/tmp"
+`,
+		"a file that the user has removed": `
+OUTPUT_EVERY = OUTPUT_LOOK = 0.05
+k, server = page()
+k.request({"id": "c"})
+k.request({"id": "d"})
+k.hang_up()
+feed(server, message("stream", text="x") + message("status", execution_state="idle"), k)
+def found():
+    return glob.glob(os.path.expanduser("~/.tunctl/output/nb/*"))
+turn(lambda: len(relay.outputs) == 1 and found())
+os.unlink(found()[0])
+turn(lambda: not relay.outputs)
+feed(server, message("stream", "d", text="y") + message("status", "d", execution_state="idle"), k)
+turn(lambda: len(relay.outputs) == 1 and found())
+relay.finish()
+`,
 		"no disk for what waits": `
-def full(*_):
+def full(*_, **__):
     raise OSError(errno.ENOSPC, "full")
 tempfile.TemporaryFile = full
 TAIL_LIMIT = 4 << 20

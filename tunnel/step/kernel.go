@@ -23,6 +23,7 @@ type Kernel struct {
 	Origin  string `json:"origin,omitempty"` // of the page
 	Name    string `json:"name,omitempty"`   // what its output is collected for
 	Collect bool   `json:"collect"`          // what cells print without their page
+	Accept  string `json:"accept,omitempty"` // what answers the page's key (RFC 6455, section 4.2.2): it may continue another connection
 	// Journal is the name of the file in which this computer notes what the page has taken: what the relay
 	// was told of that may have been lost with the agent before.
 	Journal string `json:"journal,omitempty"`
@@ -77,9 +78,8 @@ func (c *Conn) taken(journal string) uint64 {
 
 // Close leaves the server's side to the relay while a cell runs.
 func (k *KernelConn) Close() error {
-	err := k.Conn.Close()
 	_ = k.journal.Close()
-	return err
+	return k.Conn.Close()
 }
 
 // DialKernel connects a page to its kernel as [Conn.Dial] does.
@@ -93,7 +93,7 @@ func (c *Conn) DialKernel(ctx context.Context, network, address string, first []
 }
 
 // Continue connects a page to the kernel that the relay keeps for it. What can be read is the server's answer to
-// the request with which the page connected first, and then what the page has not taken.
+// the request with which the page connected first, but for this page's key, and then what the page has not taken.
 func (c *Conn) Continue(ctx context.Context, k Kernel) (*KernelConn, error) {
 	k.Journal = rand.Text()
 	for {
@@ -148,9 +148,7 @@ func (c *Conn) setCellsLocked(payload []byte) error {
 // Run tells the relay of a cell, before its request is written.
 func (k *KernelConn) Run(cell Cell) {
 	const mostCode = 64 << 10
-	if len(cell.Code) > mostCode {
-		cell.Code = cell.Code[:mostCode]
-	}
+	cell.Code = cell.Code[:min(len(cell.Code), mostCode)]
 	if payload, err := json.Marshal(cell); err == nil && len(payload) <= frameLimit {
 		k.ch.tell(kindCell, payload)
 	}

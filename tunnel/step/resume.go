@@ -21,6 +21,9 @@ var ErrNotTold = errors.New("the relay inside the job could not be told to end")
 // ErrKept is the error of [End] if the relay keeps something for pages that may come back.
 var ErrKept = errors.New("the relay inside the job keeps what pages may come back for")
 
+// ErrLeft says that there may be a relay of a client that is gone, which could not be reached yet.
+var ErrLeft = errors.New("the relay that was left inside the job cannot be reached yet")
+
 // errElsewhere is that of a process which could not see a relay that runs.
 var errElsewhere = errors.New("the login on the node does not see the process of tunctl inside the job")
 

@@ -203,7 +203,7 @@ func (u *Upgrades) DialUpgrade(ctx context.Context, network, address string, req
 		return direct.DialUpgrade(ctx, network, address, request)
 	}
 	conn, err := u.dialInside(ctx, network, request)
-	if err == nil || ctx.Err() != nil || errors.Is(err, step.ErrKept) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, step.ErrKept) || errors.Is(err, errLooking) {
 		return conn, err
 	}
 	if conn, err = direct.DialUpgrade(ctx, network, address, request); err != nil {
@@ -214,8 +214,14 @@ func (u *Upgrades) DialUpgrade(ctx context.Context, network, address string, req
 
 func (u *Upgrades) dialInside(ctx context.Context, network string, request []byte) (net.Conn, error) {
 	page, isKernel := kernel.Parse(request)
-	if isKernel {
-		u.awaitWay(ctx)
+	if isKernel { // what the last agent has kept for a page is found first: a WebSocket on another way would end it
+		waiting, cancel := context.WithTimeout(ctx, resumeTimeout)
+		defer cancel()
+		select {
+		case <-u.looked:
+		case <-waiting.Done():
+			return nil, errLooking
+		}
 	}
 	finding, cancel := context.WithTimeout(ctx, insideTimeout)
 	defer cancel()
@@ -240,44 +246,33 @@ func (u *Upgrades) dialInside(ctx context.Context, network string, request []byt
 	}
 }
 
-// awaitWay waits until the way was looked for: what the last agent has kept for a page is there, and a
-// WebSocket on another way would end it.
-func (u *Upgrades) awaitWay(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
-	defer cancel()
-	select {
-	case <-u.looked:
-	case <-ctx.Done():
-	}
-}
+// errLooking has a browser try again.
+var errLooking = errors.New("the way into the job is still looked for")
 
 // dialKernel connects a page to its kernel, which outlives that connection while a cell of the page runs. What
 // is kept for a page continues if the server accepts the page itself.
 func (u *Upgrades) dialKernel(ctx context.Context, network string, ep *api.Endpoint, page kernel.Request) (net.Conn, error) {
 	server := page.Server(func(ctx context.Context) (net.Conn, error) { return u.node.DialInside(ctx, network, ep.Address(), nil) })
-	k := step.Kernel{ID: page.Kernel, Session: page.Session, Origin: page.Header.Get("Origin"), Name: u.of.Session, Collect: u.of.Collect}
-	conn, continues, err := u.node.DialKernel(ctx, network, ep.Address(), page.Bytes, k, func() error { return server.Accepts(ctx) })
+	page.Kernel.Name, page.Kernel.Collect = u.of.Session, u.of.Collect
+	conn, err := u.node.DialKernel(ctx, network, ep.Address(), page.Bytes, page.Kernel, func() error { return server.Accepts(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	return kernel.New(conn, page, server, continues), nil
+	return kernel.New(conn, server), nil
 }
 
 // prepare opens the way from inside the job before the first client needs it. A way that takes
 // longer is used once it is open.
 func (u *Upgrades) prepare(ctx context.Context) {
-	found := u.looked
 	go func() {
-		defer close(found)
+		defer close(u.looked)
 		starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), insideStart)
 		defer cancel()
 		_, _ = u.find(starting) // Failure has the error
 	}()
-	wait := time.NewTimer(insideTimeout)
-	defer wait.Stop()
 	select {
-	case <-found:
-	case <-wait.C:
+	case <-u.looked:
+	case <-time.After(insideTimeout):
 		u.settle(nil, context.DeadlineExceeded)
 	case <-ctx.Done():
 	}
@@ -301,6 +296,9 @@ func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
 				by.guessed = u.node
 			}
 			err := by.probe(ctx)
+			for (errors.Is(err, step.ErrLeft) || errors.Is(err, api.ErrDown)) && ctxtime.Sleep(ctx, resumeRetry) == nil {
+				err = by.probe(ctx)
+			}
 			if err == nil || isIncomplete(err) {
 				u.settle(&ep, nil)
 				return &ep, nil
@@ -319,7 +317,7 @@ func (u *Upgrades) find(ctx context.Context) (*api.Endpoint, error) {
 // the way inside, nor does a slow moment of one that is proven.
 func (u *Upgrades) settle(ep *api.Endpoint, err error) {
 	switch {
-	case errors.Is(err, api.ErrDown), errors.Is(err, context.Canceled), ep != nil && errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, api.ErrDown), errors.Is(err, context.Canceled), errors.Is(err, step.ErrLeft), ep != nil && errors.Is(err, context.DeadlineExceeded):
 		return
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("nothing inside the job connected within %s", api.DurationText(insideTimeout))

@@ -55,7 +55,7 @@ type Node interface {
 	// DialInside connects from inside the job, where a connection outlives the one to the host.
 	DialInside(ctx context.Context, network, address string, first []byte) (net.Conn, error)
 	// DialKernel does the same for a page's WebSocket to its kernel, or continues one that was kept.
-	DialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (*step.KernelConn, bool, error)
+	DialKernel(ctx context.Context, network, address string, first []byte, k step.Kernel, verify func() error) (*step.KernelConn, error)
 }
 
 // Limits bound how long and how often is probed.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -446,8 +447,9 @@ func (r *Route) LastUsed(ctx context.Context) (time.Time, error) {
 	return time.Now().Add(-clock.Sub(server.LastActivity)), nil
 }
 
-// runsCells are extensions of JupyterLab by which its server runs cells, as the lab's page names them.
-var runsCells = regexp.MustCompile(`"name": *"(?:@[\w-]+/)?(?:jupyter-)?(server-nbmodel|server-documents)"`)
+// runsCells finds in the lab's page the extensions by which its server runs cells: @datalayer/jupyter-server-nbmodel,
+// @jupyter-ai-contrib/server-documents, each under other names before, or what jupyter-collaboration sets.
+var runsCells = regexp.MustCompile(`"name": *"(?:@[\w-]+/)?(?:jupyter-)?(server-nbmodel|server-documents)"|"serverSideExecution": *"?true`)
 
 // RunsCells names the extension by which the Jupyter server at the route's end runs the cells of its pages
 // itself; "": there is none, as far as its page tells, or no route.
@@ -465,7 +467,7 @@ func (r *Route) RunsCells(ctx context.Context) string {
 	page := make([]byte, maxBody)
 	n, _ := io.ReadFull(res.Body, page) // it is shorter
 	if found := runsCells.FindSubmatch(page[:n]); found != nil {
-		return "jupyter-" + string(found[1])
+		return "jupyter-" + cmp.Or(string(found[1]), "collaboration")
 	}
 	return ""
 }

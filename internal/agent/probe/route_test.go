@@ -144,11 +144,22 @@ func TestAServerForOneClientIsNotProbedAndThePersonsConnectionTriesTheRoutes(t *
 	}
 }
 
+// extensions is what the page of JupyterLab says of an extension, and whether jupyter-collaboration's server runs cells.
+func extensions(name, serverSide string) string {
+	return `<script id="jupyter-config-data" type="application/json">{"disableRTC": false, "disabledExtensions": ["@jupyterlab/notebook-extension:cell-executor"],
+		"federated_extensions": [{"extension": "./extension", "load": "static/remoteEntry.1bbce6a6038f179a7ef0.js", "name": "` + name + `", "style": "./style"}],
+		"serverSideExecution": ` + serverSide + `}</script>`
+}
+
 func TestRouteRunsCells(t *testing.T) {
 	for page, want := range map[string]string{
-		`{"federated_extensions": [{"name": "@jupyter-ai-contrib/server-documents", "load": "x"}]}`: "jupyter-server-documents",
-		`{"federated_extensions": [{"name": "jupyter-server-nbmodel"}]}`:                            "jupyter-server-nbmodel",
-		`{"federated_extensions": [{"name": "@jupyter-widgets/jupyterlab-manager"}]}`:               "",
+		extensions("@jupyter-ai-contrib/server-documents", `"true"`): "jupyter-server-documents",
+		extensions("@jupyter/server-documents", `""`):                "jupyter-server-documents", // 0.1.0
+		extensions("@datalayer/jupyter-server-nbmodel", "false"):     "jupyter-server-nbmodel",
+		extensions("jupyter-server-nbmodel", "true"):                 "jupyter-server-nbmodel", // 0.1.1a2
+		extensions("@jupyter/docprovider-extension", "true"):         "jupyter-collaboration",
+		extensions("@jupyter/docprovider-extension", "false"):        "",
+		extensions("@jupyter-widgets/jupyterlab-manager", `""`):      "",
 	} {
 		dial := dialerFunc(func(context.Context, string) (net.Conn, error) {
 			here, there := net.Pipe()

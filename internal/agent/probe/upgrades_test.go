@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -39,8 +40,8 @@ func (j *jobOnNode) OpenChannel(context.Context, string, []byte) (ssh.Channel, <
 	return nil, nil, errors.New("no command runs there")
 }
 
-func (j *jobOnNode) DialKernel(context.Context, string, string, []byte, step.Kernel, func() error) (*step.KernelConn, bool, error) {
-	return nil, false, errors.ErrUnsupported
+func (j *jobOnNode) DialKernel(context.Context, string, string, []byte, step.Kernel, func() error) (*step.KernelConn, error) {
+	return nil, step.ErrKept
 }
 
 func (j *jobOnNode) DialInside(ctx context.Context, _, address string, first []byte) (net.Conn, error) {
@@ -232,6 +233,40 @@ func TestAJobWithoutAWayIsTriedAgainAfterAWhile(t *testing.T) {
 			t.Errorf("dialled inside %q, directly %q, failure %v", inside.dialled, direct.dialled, u.Failure())
 		}
 	})
+}
+
+func TestUpgradesOfKernels(t *testing.T) {
+	request := []byte("GET /api/kernels/k1/channels?session_id=s1 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n")
+	for _, tt := range []struct {
+		left time.Duration // cannot be reached
+		why  error
+		want []error // of one attempt after the other; nil: it went the way of the page
+	}{
+		{20 * time.Second, step.ErrLeft, []error{step.ErrKept, step.ErrKept}}, // the relay was asked
+		{20 * time.Second, api.ErrDown, []error{step.ErrKept}},
+		{40 * time.Second, step.ErrLeft, []error{errLooking, step.ErrKept}},
+		{time.Hour, step.ErrLeft, []error{errLooking, errLooking, nil}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var direct, inside server
+			began := time.Now()
+			u, _ := upgradesOf(t, &direct, func(ctx context.Context, address string) (net.Conn, error) {
+				if time.Since(began) < tt.left {
+					return nil, fmt.Errorf("%w: the step does not start", tt.why)
+				}
+				return inside.dial(ctx, address)
+			})
+			for i, want := range tt.want {
+				conn, err := u.DialUpgrade(t.Context(), "tcp", "cn01:8888", request)
+				if err == nil {
+					_ = conn.Close()
+				}
+				if !errors.Is(err, want) || len(direct.dialled) > 0 != (want == nil) {
+					t.Errorf("left for %v: attempt %d: %v, dialled directly %q", tt.left, i, err, direct.dialled)
+				}
+			}
+		})
+	}
 }
 
 func TestALostLinkSaysNothingAboutTheWayThroughTheJob(t *testing.T) {

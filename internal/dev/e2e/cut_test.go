@@ -221,7 +221,7 @@ type cutter struct {
 
 func newCutter(t *testing.T, lab *real.Lab, host string) *cutter {
 	t.Helper()
-	c := &cutter{laptop: furnish(t, lab, strings.Replace(notebookConfig, "lab-login", host, 1))}
+	c := &cutter{laptop: furnish(t, lab, withJupyter(strings.Replace(notebookConfig, "lab-login", host, 1)))}
 	t.Cleanup(c.close)
 	if host == codeHost {
 		c.loginWithCode(host)

@@ -117,7 +117,7 @@ func (g *gonePages) upgrade() {
 // openPages brings a session up, and shows new notebooks in which a cell of some lines runs.
 func openPages(t *testing.T, withPlain bool, lasts time.Duration) *gonePages {
 	t.Helper()
-	l := furnish(t, real.Start(t), notebookConfig)
+	l := furnish(t, real.Start(t), withJupyter(notebookConfig))
 	prepareNotebooks(l)
 	g := &gonePages{cutter: &cutter{laptop: l}}
 	t.Cleanup(g.close)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,15 @@ local  = PORT
 // script gives its own.
 func notebookNamed(name string) string {
 	return strings.ReplaceAll(notebookConfig, `"jupyterlab"`, strconv.Quote(name)) + `args = ["--job-name=` + name + "\"]\n"
+}
+
+// withJupyter is a config whose jobs run the application of Jupyter that TUNCTL_JUPYTER names, such as nbclassic,
+// the notebook's page on Jupyter Server 1.
+func withJupyter(config string) string {
+	if app := os.Getenv("TUNCTL_JUPYTER"); app != "" {
+		config += `args = ["--export=ALL,JUPYTER_APP=` + app + "\"]\n"
+	}
+	return config
 }
 
 // blocker takes both nodes whole, so that whatever comes after it must wait.

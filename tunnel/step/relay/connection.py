@@ -204,10 +204,9 @@ def literal(host, port):
     """The addresses of a host that need no lookup, or None."""
     if host == "localhost":
         return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return [(a[0], a[4]) for a in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)]
-    except (OSError, ValueError):
-        return None
+    return None
 
 
 def look_up(host, port):

@@ -83,8 +83,6 @@ class Entrance:
 def tell(fd, answer):
     """Answers a client that came back: a line before the frames, which do not count it. False: it is gone
     again."""
-    try:
-        os.write(fd, json.dumps(answer).encode() + b"\n")  # the socket's buffer has room
-        return True
-    except OSError:
-        return False
+    with contextlib.suppress(OSError):
+        return os.write(fd, json.dumps(answer).encode() + b"\n") > 0  # the socket's buffer has room
+    return False

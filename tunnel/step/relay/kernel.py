@@ -50,8 +50,9 @@ class Kernel(Connection):
         self.consumed = -len(self.queue)  # another connection sent that
         self.page, self.eof_sent, self.got_eof = True, False, False
         self.opened()
-        self.credit -= len(self.head)
-        self.send(DATA, self.head)
+        head = WS_ACCEPT.sub(br"\g<1>" + about.get("accept", "").encode(), self.head)  # it was for another key
+        self.credit -= len(head)
+        self.send(DATA, head)
         self.given = self.taken
         self.client_moved()
 
@@ -220,10 +221,8 @@ class Kernel(Connection):
     def message(self, message, at):
         if len(message) >= WS_MESSAGE_LIMIT and self.cells:
             next(iter(self.cells.values())).missing += len(message)
-        try:
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):  # it is none of Jupyter's
             self.heed(*parse(message), at)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
-            pass  # it is none of Jupyter's
 
     def heed(self, header, parent, content, at):
         kind, name = header["msg_type"], parent.get("msg_id")

@@ -1,6 +1,7 @@
 OUTPUT_LIMIT = 64 << 20  # bytes of one session
 OUTPUT_DAYS = 30
 OUTPUT_EVERY = 5  # seconds
+OUTPUT_LOOK = 25  # more of them until it is looked which files the user has removed, if nothing is to be written
 OUTPUT_QUEUE = 1 << 20  # bytes that wait to be written
 OUTPUT_PATIENCE = 10  # seconds for the rest at the end
 
@@ -38,14 +39,15 @@ class Writer:
     def start(self):
         self.due = time.monotonic() + OUTPUT_EVERY
         try:
-            self.helper = Helper(self.relay, self.written, write_output, self.waiting, self.relay.environment)
+            self.helper = Helper(self.relay, self.written, write_output, self.waiting, self.relay.environment, list(self.relay.outputs))
         except OSError as err:
             self.trouble = words(err)
 
     def written(self, result):
         self.helper = None
-        done, sizes, self.trouble = result or ({}, {}, "the process that writes it ended")
+        done, sizes, gone, self.trouble = result or ({}, {}, [], "the process that writes it ended")
         self.sizes.update(sizes)
+        self.relay.outputs.difference_update(gone)
         for name, count in done.items():
             lines = self.waiting[name]
             self.size -= sum(map(len, lines[:count]))
@@ -63,14 +65,16 @@ class Writer:
                 self.helper.wait(late)
 
 
-def write_output(waiting, environment):
-    """Writes lines to their files. Returns how many of each, the sizes of folders with new files, and what failed."""
+def write_output(waiting, environment, outputs):
+    """Writes lines to their files. Returns how many of each, the sizes of folders with new files, those of the files before
+    that are gone, and what failed."""
     os.setsid()
     os.umask(0o077)
     for s in ("HUP", "INT", "TERM"):
         signal.signal(getattr(signal, "SIG" + s), signal.SIG_IGN)
     root = os.path.expanduser("~/.tunctl/output")
     done, sizes, trouble = {}, {}, ""
+    gone = [name for name in outputs if name not in waiting and not os.path.exists(os.path.join(root, name))]
     for name, lines in waiting.items():
         path, folder = os.path.join(root, name), os.path.dirname(name)
         try:
@@ -82,7 +86,7 @@ def write_output(waiting, environment):
             done[name] = len(lines)
         except OSError as err:
             trouble = words(err)
-    return done, sizes, trouble
+    return done, sizes, gone, trouble
 
 
 def append_lines(path, lines, environment):
@@ -114,6 +118,7 @@ def clean(folder):
     return size
 
 
+@functools.lru_cache(maxsize=None)  # the server may have ended before the last cells are written
 def server_root(environment):
     """The folder that the paths of a Jupyter server are relative to; "": it is not known."""
     where, env = environment.find()

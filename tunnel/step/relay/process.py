@@ -7,11 +7,10 @@ class Process:
         self.state, self.parent, self.session, self.started = fields[0], int(fields[1]), int(fields[3]), int(fields[19])
 
     def alive(self):
-        try:
+        with contextlib.suppress(IndexError):
             now = Process(self.pid)
-        except IndexError:
-            return False
-        return now.started == self.started and now.state not in (b"Z", b"X")
+            return now.started == self.started and now.state not in (b"Z", b"X")
+        return False
 
     def kill(self, number):
         if not self.alive():
@@ -36,11 +35,9 @@ class Process:
 
 def proc(name):
     """A file of /proc; empty: it cannot be read."""
-    try:
-        with open("/proc/" + name, "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
+    with contextlib.suppress(OSError), open("/proc/" + name, "rb") as f:
+        return f.read()
+    return b""
 
 
 def processes():

@@ -111,8 +111,8 @@ class Relay:
                 yield 0, k.collect
             elif not k.page:
                 yield k.until, k.expire
-        if self.writer.waiting and not self.writer.helper:
-            yield self.writer.due, self.writer.start
+        if (self.writer.waiting or self.outputs) and not self.writer.helper:
+            yield self.writer.due + (0 if self.writer.waiting else OUTPUT_LOOK), self.writer.start
         if self.mark:
             yield max(time.monotonic() + 1, self.used + USED_FOR), None
         if self.channels and not self.away():

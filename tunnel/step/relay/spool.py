@@ -2,6 +2,7 @@ SPOOL_LIMIT = 256 << 20  # bytes of all streams
 TAIL_LIMIT = 32 << 20  # bytes of all streams that are in no file
 SPOOL_MEMORY = 256 << 10  # of one, before they go to a file
 SPOOL_FILE = 8 << 20  # the size of such a file
+DISKS = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "reiserfs", "xfs", "zfs")  # file systems of one node
 
 
 class Spool(Buffer):
@@ -18,17 +19,15 @@ class Spool(Buffer):
 
     def spill(self):
         start = self.end - len(self.tail)
-        try:
+        with contextlib.suppress(OSError):  # it stays in memory then, and nothing more is read: see Relay.has_room
             if not self.files or start - self.files[-1][0] >= SPOOL_FILE:
-                with tempfile.TemporaryFile() as f:
+                with tempfile.TemporaryFile(dir=spool_folder()) as f:
                     self.files.append((start, os.dup(f.fileno())))
             first, fd = self.files[-1]
             while self.tail:
                 n = os.pwrite(fd, self.tail, start - first)
                 del self.tail[:n]
                 start += n
-        except OSError:
-            pass  # it stays in memory, and nothing more is read: see Relay.has_room
 
     def read(self, at, n):
         """At most n bytes from a position that is not dropped."""
@@ -51,3 +50,16 @@ class Spool(Buffer):
 
     def close(self):
         self.drop(self.end)
+
+
+@functools.lru_cache(maxsize=None)
+def spool_folder():
+    """A folder on a disk of this node, since a file system of the network may hang; None: it has none, and TMPDIR serves."""
+    mounts = sorted((line.split() for line in proc("self/mountinfo").decode("utf-8", "replace").splitlines()), key=lambda m: len(m[4]))
+
+    def on_disk(path):
+        kinds = [m[m.index("-") + 1] for m in mounts if (path + "/").startswith(m[4].rstrip("/") + "/")]
+        return kinds and kinds[-1] in DISKS
+
+    folders = os.environ.get("TMPDIR") or "/tmp", "/tmp", "/var/tmp"
+    return next((f for f in folders if on_disk(f) and on_disk(os.path.realpath(f)) and os.access(f, os.W_OK | os.X_OK)), None)

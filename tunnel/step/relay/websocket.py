@@ -2,6 +2,7 @@
 WS_PING, WS_PONG, WS_CONTROL, WS_FINAL, WS_MASKED = 9, 10, 8, 0x80, 0x80
 WS_HEAD_LIMIT = 64 << 10
 WS_MESSAGE_LIMIT = 32 << 20  # of one that is collected; the rest of it is cut off
+WS_ACCEPT = re.compile(br"(\r\nsec-websocket-accept:[ \t]*)[^\r\n]*", re.IGNORECASE)
 WS_UPGRADE = re.compile(br"\r\nupgrade:[ \t]*websocket", re.IGNORECASE)
 
 
