@@ -25,9 +25,9 @@ func TestFree(t *testing.T) {
 			return strings.ReplaceAll(out, "MARK", mark.FindStringSubmatch(script)[1]), "", 0, true
 		})
 		offered := func() []string {
-			r := httptest.NewRequestWithContext(m.t.Context(), "GET", "/", nil)
-			r.SetPathValue("name", modelSession)
-			res, err := l.agent.server.handleChoices(r, nil)
+			s, err := l.agent.Sessions.Find(modelSession)
+			must(m.t, err)
+			res, err := l.agent.server.handleChoices(s, httptest.NewRequestWithContext(m.t.Context(), "GET", "/", nil), nil)
 			must(m.t, err)
 			i := slices.IndexFunc(res.Options, func(o api.Option) bool { return o.Name == "gpus" })
 			return res.Options[i].Known
