@@ -198,7 +198,7 @@ const useTimeout = time.Minute
 
 // inUse succeeds once a mark of use is on the node, which the relay makes for a command that it runs. The practice
 // cluster has an id of its own.
-const inUse = `exec sh -c 'for i in 1 2 3 4 5; do grep -q "@tunctl-inside-$(stat -c %u /proc/self)-" /proc/net/unix && exit; sleep 1; done; exit 1'`
+const inUse = `exec sh -c 'for i in 1 2 3 4 5; do grep -q "@tunctl-inside-$(stat -Lc %u /proc/self)-" /proc/net/unix && exit; sleep 1; done; exit 1'`
 
 // use has a job count as used now, so that end_idle does not end it soon.
 func use(ctx context.Context, nodes *jobnode.Run) error {
