@@ -158,7 +158,7 @@ func (r *reader) file(path string, must bool, depth int) error {
 	if depth > maxInclude {
 		return fmt.Errorf("%s: Include nests deeper than %d", path, maxInclude)
 	}
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(path) //nolint:gosec // it is the user's own file
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return nil
 	}
