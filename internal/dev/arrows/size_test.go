@@ -130,7 +130,7 @@ func isExportedLock(f *ast.Field) bool {
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
 	allLines   = 62435
-	otherLines = 5373
+	otherLines = 5374
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
