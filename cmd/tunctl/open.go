@@ -137,11 +137,11 @@ func notOpened(ctx context.Context, t *term.Terminal, command, page string, err 
 	switch {
 	case ctx.Err() != nil:
 		return exitError(exitInterrupted)
+	case errors.Is(err, desktop.ErrNoBrowser): // it is also one of these:
+		t.Say("no browser found; `%s` shows the full address", command+" --print")
+		return nil
 	case errors.Is(err, desktop.ErrUnavailable):
 		t.Say("no viewer for %s found; open that address with yours", withoutToken(page))
-		return nil
-	case errors.Is(err, desktop.ErrNoBrowser):
-		t.Say("no browser found; `%s` shows the full address", command+" --print")
 		return nil
 	}
 	return action.OpenError(err, command)

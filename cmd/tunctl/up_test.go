@@ -33,7 +33,7 @@ func TestPageNotOpened(t *testing.T) {
 		code int
 		says string // to the user, or as the error
 	}{
-		{"no browser", t.Context(), desktop.ErrNoBrowser, 0, "`tunctl open jupyter --print`"},
+		{"no browser", t.Context(), fmt.Errorf("%w: %w", desktop.ErrNoBrowser, desktop.ErrUnavailable), 0, "`tunctl open jupyter --print`"},
 		{"no viewer", t.Context(), desktop.ErrUnavailable, 0, "open that address with yours"},
 		{"a browser that never came", t.Context(), desktop.ErrNotOpened, exitFailed, "tunctl: hint: `tunctl open jupyter` tries again"},
 		{"Ctrl-C", stopped, desktop.ErrNotOpened, exitInterrupted, ""},

@@ -432,7 +432,7 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	v.shows("#cards .state", "Login needed")
 	v.examine("a login")
 	v.picture("dashboard-login.png")
-	v.click("Log in… (lab-pass)")
+	v.click("Log in to lab-pass")
 	v.shows("#toast .result", "terminal window")
 	window, err := os.ReadFile(filepath.Join(v.dir, "windows"))
 	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(window)), "login lab-pass") {
