@@ -100,14 +100,14 @@ func TestUnused(t *testing.T) {
 	}
 	for _, used := range []api.Job{
 		WithLog(api.Job{State: api.JobFinished}, log, true), WithLog(api.Job{State: api.JobFinished}, "", false), WithLog(api.Job{State: api.JobTimeout}, "", true),
-		WithLog(Gone(api.Job{}), "", true),
+		WithLog(Gone(api.Job{}), "", true), WithLog(api.Job{State: api.JobFinished, Log: "/home/ann/nb.log"}, "", true), // not read just now
 	} {
 		if used.Unused() {
 			t.Errorf("%+v", used)
 		}
 	}
 	j = WithLog(api.Job{ID: "7", State: api.JobFinished}, "", true)
-	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended automatically with a log that cannot be read, perhaps without use" {
+	if text := EndText(&j, time.Now()); !j.Unused() || text != "job 7 ended with no log that is known, perhaps without use" {
 		t.Errorf("%q", text)
 	}
 }

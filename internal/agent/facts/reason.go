@@ -224,13 +224,16 @@ func IdleEnd(log []byte) (end time.Time, said bool) {
 	return end, true
 }
 
-// WithLog is a job that is over, with what the end of its log says about that. One that may end itself
-// (end_idle) has written something: without it, a job that finished may have been unused.
+// unknownEnd is the reason of a job that may have ended itself, of which no log is known.
+const unknownEnd = "with no log that is known, perhaps without use"
+
+// WithLog is a job that is over, with what the end of its log says about that. If no log is known of one that
+// may end itself (end_idle), it may have been unused; that a log could not be read just now says nothing.
 func WithLog(j api.Job, excerpt string, mayEndItself bool) api.Job {
 	if m := unused.FindStringSubmatch(excerpt); m != nil && j.State != api.JobTimeout {
 		j.State, j.Reason = api.JobFinished, m[1]
-	} else if mayEndItself && excerpt == "" && j.State == api.JobFinished && j.Reason != api.ReasonGone {
-		j.Reason = "with a log that cannot be read, perhaps without use"
+	} else if mayEndItself && excerpt == "" && j.Log == "" && j.State == api.JobFinished && j.Reason != api.ReasonGone {
+		j.Reason = unknownEnd
 	}
 	if j.State == api.JobFailed && slurmKilled.MatchString(excerpt) {
 		j.State = api.JobOOM
@@ -271,6 +274,8 @@ func EndText(j *api.Job, now time.Time) string {
 		what = "ended"
 	case what == "":
 		what = "is gone"
+	case j.Reason == unknownEnd:
+		what = "ended " + j.Reason
 	case j.Unused():
 		what = "ended automatically " + j.Reason
 	}

@@ -175,17 +175,22 @@ func TestAnAnswerThatIsNoneForgetsNothingByWhichAJobIsRecognised(t *testing.T) {
 	}
 }
 
-// TestUnreadEnd: what was to follow a job that may have ended itself is not used if nobody can tell.
+// TestUnreadEnd: what was to follow a job that may have ended itself is not used if no log can tell. A log that
+// could not be read just now decides nothing.
 func TestUnreadEnd(t *testing.T) {
-	for _, endIdle := range []time.Duration{0, 2 * time.Hour} {
+	for _, tt := range []struct {
+		endIdle time.Duration
+		log     string
+		cancels bool
+	}{{0, "", false}, {2 * time.Hour, "", true}, {2 * time.Hour, "~/.tunctl/logs/7", false}} {
 		l, owner := newLedger(t)
-		owner.Session.EndIdle = endIdle
-		ended := state.Submission{Tag: "a", Role: state.RoleJob, Host: "narval", Job: &api.Job{ID: "7", State: api.JobRunning, Log: "~/.tunctl/logs/7"}}
+		owner.Session.EndIdle = tt.endIdle
+		ended := state.Submission{Tag: "a", Role: state.RoleJob, Host: "narval", Job: &api.Job{ID: "7", State: api.JobRunning, Log: tt.log}}
 		next := state.Submission{Tag: "b", Role: state.RoleNext, Host: "narval", Job: &api.Job{ID: "8", State: api.JobQueued}}
 		owner.Save(t, state.Session{Wanted: true, Submissions: state.Submissions{ended, next}})
 		job := l.readEnd(t.Context(), ended, api.Job{ID: "7", State: api.JobFinished})
-		if cancelled := l.List().Of(*next.Job).Cancel; job.Log != ended.Job.Log || cancelled != (endIdle > 0) || job.Unused() != cancelled {
-			t.Errorf("%v: cancelled %v, %+v", endIdle, cancelled, job)
+		if cancelled := l.List().Of(*next.Job).Cancel; job.Log != tt.log || cancelled != tt.cancels || job.Unused() != cancelled {
+			t.Errorf("%+v: cancelled %v, %+v", tt, cancelled, job)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62435
+	allLines   = 62438
 	otherLines = 5374
 )
 
@@ -147,7 +147,7 @@ var sizes = map[string]size{
 	"internal/action":          {1, 197},
 	"internal/agent":           {6, 1494},
 	"internal/agent/events":    {1, 265},
-	"internal/agent/facts":     {2, 599},
+	"internal/agent/facts":     {2, 602},
 	"internal/agent/forwards":  {3, 439},
 	"internal/agent/hosts":     {5, 1002},
 	"internal/agent/jobnode":   {1, 297},
