@@ -48,6 +48,7 @@ type Options struct {
 type Server struct {
 	Options
 	http      *http.Server
+	end       context.CancelFunc // ends the streams of all pages
 	listeners []net.Listener
 	beside    sync.WaitGroup // what serves on the ports of single pages
 	port      string
@@ -71,12 +72,14 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("listen for the browser: %w", err)
 	}
 	port := strconv.Itoa(portOf(listeners[0]))
+	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
-		Options: o, listeners: listeners, port: port, door: net.JoinHostPort(desktop.LoopbackName(), port),
+		Options: o, end: end, listeners: listeners, port: port, door: net.JoinHostPort(desktop.LoopbackName(), port),
 		id: rand.Text(), arriveFor: arriveFor, pages: map[string]*page{},
 	}
 	s.http = &http.Server{
 		Handler:           s.guard(),
+		BaseContext:       func(net.Listener) context.Context { return streams },
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -114,7 +117,7 @@ func (s *Server) Bookmark() string {
 
 // Serve serves until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
-	s.http.BaseContext = func(net.Listener) context.Context { return ctx } // which ends the streams
+	defer context.AfterFunc(ctx, s.end)()
 	defer s.beside.Wait()
 	return localapi.ServeUntilDone(ctx, s.http, drainTimeout, s.listeners...)
 }
