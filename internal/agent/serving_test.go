@@ -14,7 +14,9 @@ import (
 
 	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
+	"tunctl/internal/latest"
 )
 
 // idle is a job that writes nothing: the test is its server, and writes its log.
@@ -123,6 +125,33 @@ func TestServer(t *testing.T) {
 			t.Errorf("the page moved from %s to %s", before.Local, after.Local)
 		}
 		w.opens()
+	})
+	t.Run("whose log says that a step was ended is asked", func(t *testing.T) {
+		w := newWorld(t)
+		s := w.idleJob("out.log")
+		server, port := notebook(t, firstToken)
+		asked := make(chan struct{}, 1)
+		answer := server.Config.Handler
+		server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			latest.Signal(asked)
+			answer.ServeHTTP(w, r)
+		})
+		w.appendTo("out.log", announcement(s.Job.Node, port, firstToken))
+		w.until("ready", ready)
+		w.appendTo("out.log", "slurmstepd: error: *** STEP "+s.Job.ID+".3 ON "+s.Job.Node+" CANCELLED AT 2026-11-15T10:04:11 ***\n")
+		for range 3 {
+			wait.For(t, "a request that nobody made by hand", asked)
+		}
+		w.opens()
+		w.stop()
+		w.start()
+		w.until("ready", ready)
+
+		server.CloseClientConnections()
+		server.Close()
+		w.until("without a server", func(s api.Session) bool {
+			return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "has stopped; waiting for a new one")
+		})
 	})
 	t.Run("that refuses the token is reported", func(t *testing.T) {
 		w := newWorld(t)

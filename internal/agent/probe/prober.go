@@ -104,7 +104,7 @@ type Target struct {
 
 // sameAs reports whether two targets are one announcement.
 func (t *Target) sameAs(o *Target) bool {
-	return t.Node == o.Node && t.Finding.Endpoint == o.Finding.Endpoint
+	return t.Node == o.Node && t.Finding.Endpoint == o.Finding.Endpoint && t.Finding.Ended == o.Finding.Ended
 }
 
 // Prober proves that an announced endpoint answers through the connection before the
@@ -152,7 +152,8 @@ func (p *Prober) Target() *Target { return p.target }
 func (p *Prober) Results() <-chan Result { return p.results }
 
 // Serve probes until the target answers, then waits for a new target, a lost connection
-// or a refused one.
+// or a refused one. It goes on with a server that has stopped by its log: that may have meant
+// something else.
 func (p *Prober) Serve(ctx context.Context) {
 	var target *Target
 	var since time.Time
@@ -165,12 +166,12 @@ func (p *Prober) Serve(ctx context.Context) {
 			p.send(ctx, Result{Disconnected: true})
 		}
 		var retry <-chan time.Time
-		if target != nil && up && !proven {
+		if target != nil && up && (!proven || target.Finding.Ended) {
 			result := p.Prove(ctx, target, since)
-			if proven = result.Route != nil; !proven {
+			if proven = result.Route != nil; !proven || target.Finding.Ended {
 				retry = time.After(p.pause(target, since))
-				result.Suspected = suspected
 			}
+			result.Suspected = suspected && !proven
 			suspected = false
 			p.send(ctx, result)
 		}
@@ -200,8 +201,11 @@ func (p *Prober) send(ctx context.Context, r Result) {
 // its announcement, or takes long. A command inside the job may cost a step or a login.
 func (p *Prober) pause(t *Target, since time.Time) time.Duration {
 	every, slow := p.Limits.Every, p.Limits.Slow
-	if t.Shell {
+	switch {
+	case t.Shell:
 		every, slow = slow, 6*slow
+	case t.Finding.Ended: // and it answers
+		slow = time.Minute
 	}
 	if time.Since(since) < time.Minute {
 		return every

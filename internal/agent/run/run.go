@@ -381,16 +381,21 @@ func (r *Run) handleFinding(f detect.Finding, job api.Job) {
 	r.setFinding(f)
 	r.announceOthers(job)
 	switch {
-	case f.Found && f.Ended:
-		r.owner.ClosePage(func(x *facts.Facts) {
-			x.Doing = facts.Doing{Text: fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job.ID)}
-		})
-		r.prober.SetTarget(nil)
+	case f.Found && f.Ended && (!r.Current().Served || f.TakesOneClient()): // else it is asked
+		r.stopServing(job.ID)
 	case f.Found && f.Link != "":
 		r.owner.Change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
 	case f.Found:
 		r.prober.SetTarget(r.target(f, job))
 	}
+}
+
+// stopServing waits for another server: the one that the log announced has stopped.
+func (r *Run) stopServing(job string) {
+	r.prober.SetTarget(nil)
+	r.owner.ClosePage(func(x *facts.Facts) {
+		x.Doing = facts.Doing{Text: fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job)}
+	})
 }
 
 // target is what to prove for a finding.
@@ -441,6 +446,8 @@ func (r *Run) handleProbe(p probe.Result) {
 		if r.follower != nil {
 			r.follower.Settled() // the log is read less often
 		}
+	case p.Target.Finding.Ended:
+		r.stopServing(p.Target.Job)
 	default:
 		r.owner.Change(func(f *facts.Facts) {
 			f.Answers, f.Doing = false, facts.Doing{Text: p.Doing}

@@ -95,6 +95,8 @@ func (l *laptop) close() {
 	}
 	if l.t.Failed() {
 		l.t.Logf("the agent's log:\n%s", log)
+		jobs, _ := l.lab.As("hpcuser", "sh", "-c", "tail -n 40 ~/*.log") // there may be none
+		l.t.Logf("the jobs' logs:\n%s", jobs)
 	}
 }
 
