@@ -201,11 +201,11 @@ func (p *Prober) send(ctx context.Context, r Result) {
 // its announcement, or takes long. A command inside the job may cost a step or a login.
 func (p *Prober) pause(t *Target, since time.Time) time.Duration {
 	every, slow := p.Limits.Every, p.Limits.Slow
-	switch {
-	case t.Shell:
-		every, slow = slow, 6*slow
-	case t.Finding.Ended: // and it answers
-		slow = time.Minute
+	if t.Shell || t.Finding.Ended { // this one answers
+		slow *= 6
+	}
+	if t.Shell {
+		every = p.Limits.Slow
 	}
 	if time.Since(since) < time.Minute {
 		return every
