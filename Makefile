@@ -177,7 +177,7 @@ vuln: ## look for known vulnerabilities in the dependencies
 fmt: ## format the code
 	$(GO) run $(GOFUMPT) -l -w $$(git ls-files '*.go')
 
-bench: build ## run the benchmarks, compared with OpenSSH and others where possible, and how costs grow; about 20 minutes, as root on Debian; DOCS=1 writes docs/performance.md
+bench: build ## run the benchmarks, compared with OpenSSH and others where possible, and how costs grow; about 20 minutes, as root on Debian; DOCS=1 writes docs/performance.md from three runs, in an hour
 	@$(if $(REAL),internal/dev/install.sh ssh slurm jupyter browser bench)
 	@internal/dev/bench/all.sh $(if $(DOCS),docs/performance.md)
 

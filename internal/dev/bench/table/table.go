@@ -4,8 +4,14 @@ package table
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -42,15 +48,32 @@ func AtMost(measure, peer, unit string, theirs, ours, goal float64) Row {
 	return Row{Measure: measure, Peer: peer, Theirs: theirs, Ours: ours, Unit: unit, Goal: fmt.Sprintf("≤ %.2f ×", goal), Reached: ours <= goal*theirs}
 }
 
-// Print prints the table.
+// value is what the runs of a row are ordered by: the ratio, if there is one.
+func (r Row) value() float64 {
+	if r.Peer == "" {
+		return r.Ours
+	}
+	return r.Ours / r.Theirs
+}
+
+// Print prints the table: of the runs of each row that one whose value is the median.
 func Print(out io.Writer, rows []Row) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MEASURE\tPEER\tTHEIRS\tTUNCTL\tRATIO\tGOAL\t")
-	for _, r := range rows {
-		theirs, ratio := "-", "-"
+	fmt.Fprintln(w, "MEASURE\tPEER\tTHEIRS\tTUNCTL\tRATIO\tOF\tGOAL\t")
+	same := func(a, b Row) bool { return a.Measure == b.Measure && a.Peer == b.Peer }
+	for _, runs := range allRuns("rows", rows, same) {
+		judged := slices.DeleteFunc(slices.Clone(runs), func(r Row) bool { return r.Busy != "" })
+		if len(judged) > 0 {
+			runs = judged
+		}
+		r, least, most := median(runs, Row.value)
+		theirs, ratio, of := "-", "-", figure(least)+" to "+figure(most)
 		if r.Peer != "" {
 			theirs = figure(r.Theirs) + " " + r.Unit
-			ratio = fmt.Sprintf("%.2f ×", r.Ours/r.Theirs)
+			ratio, of = fmt.Sprintf("%.2f ×", r.value()), fmt.Sprintf("%.2f to %.2f ×", least, most)
+		}
+		if len(runs) == 1 {
+			of = "one run"
 		}
 		verdict := "reached"
 		if !r.Reached {
@@ -59,9 +82,53 @@ func Print(out io.Writer, rows []Row) {
 		if r.Busy != "" {
 			verdict = "not judged: the machine was busy (" + r.Busy + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Measure, cmp.Or(r.Peer, "-"), theirs, figure(r.Ours)+" "+r.Unit, ratio, r.Goal, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Measure, cmp.Or(r.Peer, "-"), theirs, figure(r.Ours)+" "+r.Unit, ratio, of, r.Goal, verdict)
 	}
 	_ = w.Flush() // to a buffer or a terminal; there is nobody else to tell
+}
+
+// runsFolder names a folder in which each run of a bench leaves its rows, so that the table is of all
+// runs so far.
+const runsFolder = "TUNCTL_BENCH_RUNS"
+
+// allRuns are these rows, each with what the earlier runs measured for it, which it adds itself to.
+func allRuns[T any](kind string, rows []T, same func(a, b T) bool) [][]T {
+	all := make([][]T, len(rows))
+	for i, r := range rows {
+		all[i] = []T{r}
+	}
+	folder := os.Getenv(runsFolder)
+	if folder == "" {
+		return all
+	}
+	file := filepath.Join(folder, kind+".json")
+	var before []T
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &before)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Fatal(err)
+	}
+	for _, b := range before {
+		if i := slices.IndexFunc(rows, func(r T) bool { return same(r, b) }); i >= 0 {
+			all[i] = append(all[i], b)
+		}
+	}
+	text, err = json.Marshal(append(before, rows...))
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return all
+}
+
+// median is the run in the middle, and the least and the most.
+func median[T any](runs []T, value func(T) float64) (middle T, least, most float64) {
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b T) int { return cmp.Compare(value(a), value(b)) })
+	return runs[(len(runs)-1)/2], value(runs[0]), value(runs[len(runs)-1])
 }
 
 func figure(v float64) string {
@@ -99,8 +166,13 @@ func (g Growth) each() float64 {
 // PrintGrowth prints the table of growth.
 func PrintGrowth(out io.Writer, rows []Growth) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MEASURE\tAT\tCOST\tEACH\tGOAL\t")
-	for _, g := range rows {
+	fmt.Fprintln(w, "MEASURE\tAT\tCOST\tEACH\tOF\tGOAL\t")
+	for _, runs := range allRuns("growth", rows, func(a, b Growth) bool { return a.Measure == b.Measure }) {
+		g, least, most := median(runs, Growth.each)
+		of := "one run"
+		if len(runs) > 1 {
+			of = fmt.Sprintf("%.2f to %.2f ×", least, most)
+		}
 		sizes, costs := make([]string, len(g.Sizes)), make([]string, len(g.Sizes))
 		for i := range g.Sizes {
 			sizes[i], costs[i] = count(g.Sizes[i]), figure(g.Costs[i])
@@ -109,7 +181,7 @@ func PrintGrowth(out io.Writer, rows []Growth) {
 		if g.each() > superlinear {
 			verdict = "GROWS FASTER"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s %s\t%.2f ×\t≤ %.1f ×\t%s\n", g.Measure, strings.Join(sizes, " / "), strings.Join(costs, " / "), g.Unit, g.each(), superlinear, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%.2f ×\t%s\t≤ %.1f ×\t%s\n", g.Measure, strings.Join(sizes, " / "), strings.Join(costs, " / "), g.Unit, g.each(), of, superlinear, verdict)
 	}
 	_ = w.Flush() // to a buffer or a terminal; there is nobody else to tell
 }
