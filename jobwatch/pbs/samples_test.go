@@ -126,16 +126,16 @@ func sameExit(want string, job api.Job) bool {
 // tableSample compares a line of a table; the program drops the server's name if that is cut.
 func tableSample(row qstatRow) jobtest.Record {
 	job := row.job(time.Now())
-	id := row.cells[headID]
+	id := row.cell(headID)
 	return jobtest.Record{ID: id, Fact: func(name, want string) (string, bool, bool) {
 		switch name {
 		case "id":
 			return id, id == want && strings.HasPrefix(want, job.ID), true
 		case "state":
-			return row.cells[headState], row.cells[headState] == want && sameState(want, job), true
+			return row.cell(headState), row.cell(headState) == want && sameState(want, job), true
 		}
 		return jobtest.Facts(map[string]string{
-			"name": job.Name, "user": row.cells[headUser], "queue": row.cells[headQueue], "node": job.Node, "comment": row.note,
+			"name": job.Name, "user": row.cell(headUser), "queue": row.cell(headQueue), "node": job.Node, "comment": row.note,
 		})(name, want)
 	}}
 }

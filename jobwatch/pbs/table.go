@@ -12,12 +12,20 @@ import (
 	"tunctl/jobwatch/sched"
 )
 
-// qstatRow is a line of one of qstat's tables: the values by the table's headings, and what
+// qstatRow is a line of one of qstat's tables: the values below the table's headings, and what
 // follows the last column or is on the lines below.
 type qstatRow struct {
-	cells map[string]string
-	node  string
-	note  string
+	heads, cells []string
+	node         string
+	note         string
+}
+
+// cell is the value below a heading, if there is one.
+func (row *qstatRow) cell(head string) string {
+	if i := slices.Index(row.heads, head); i >= 0 && row.cells[i] != "--" {
+		return row.cells[i]
+	}
+	return ""
 }
 
 // The headings that are read. The second of the two columns named Time is the elapsed time.
@@ -41,7 +49,7 @@ func parseTable(out string, now time.Time) []api.Job {
 }
 
 func splitTable(out string) []qstatRow {
-	var rows []qstatRow
+	rows := make([]qstatRow, 0, strings.Count(out, "\n"))
 	var heads []string
 	above := ""
 	for line := range strings.SplitSeq(out, "\n") {
@@ -97,12 +105,7 @@ func headings(above, rule string) []string {
 var dashes = regexp.MustCompile(`-+`)
 
 func newRow(heads, words []string) qstatRow {
-	row := qstatRow{cells: make(map[string]string, len(heads))}
-	for i, head := range heads {
-		if words[i] != "--" {
-			row.cells[head] = words[i]
-		}
-	}
+	row := qstatRow{heads: heads, cells: words[:len(heads)]}
 	row.add(words[len(heads):])
 	return row
 }
@@ -121,7 +124,7 @@ func (row *qstatRow) add(words []string) {
 
 // id is without the server's name if the table cut that.
 func (row *qstatRow) id() string {
-	id := row.cells[headID]
+	id := row.cell(headID)
 	if !strings.HasSuffix(id, "*") {
 		return id
 	}
@@ -130,13 +133,13 @@ func (row *qstatRow) id() string {
 }
 
 func (row *qstatRow) job(now time.Time) api.Job {
-	limit := tableDuration(row.cells[headLimit])
+	limit := tableDuration(row.cell(headLimit))
 	r := record{
-		"Job Id": row.id(), "Job_Name": row.cells[headName], "queue": strings.TrimSuffix(row.cells[headQueue], "*"),
-		"job_state": row.cells[headState], "exec_host": row.node, "comment": row.note,
+		"Job Id": row.id(), "Job_Name": row.cell(headName), "queue": strings.TrimSuffix(row.cell(headQueue), "*"),
+		"job_state": row.cell(headState), "exec_host": row.node, "comment": row.note,
 	}
 	job := r.job()
-	if elapsed := row.cells[headElapsed]; elapsed != "" && job.State == api.JobRunning {
+	if elapsed := row.cell(headElapsed); elapsed != "" && job.State == api.JobRunning {
 		// The table is accurate to the minute.
 		job.Start = now.Add(-tableDuration(elapsed)).Truncate(time.Minute)
 		if limit > 0 {

@@ -14,6 +14,9 @@ var timeLayouts = []string{"2006-01-02T15:04:05", time.ANSIC, "2006-01-02 15:04:
 // of them; zero for anything else.
 func ParseTime(s string) time.Time {
 	s = strings.TrimSpace(s)
+	if s == "" {
+		return time.Time{} // most fields of a long list are: an error costs more than all the rest
+	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
 		for n > 1e11 {
 			n /= 1000
@@ -31,6 +34,9 @@ func ParseTime(s string) time.Time {
 // ParseClockTime reads seconds, MM:SS or HH:MM:SS, with any number of hours and perhaps a fraction
 // of a second.
 func ParseClockTime(s string) time.Duration {
+	if s == "" {
+		return 0
+	}
 	total := 0.0
 	for part := range strings.SplitSeq(s, ":") {
 		n, err := strconv.ParseFloat(part, 64)

@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62449
+	allLines   = 62456
 	otherLines = 5374
 )
 
@@ -197,10 +197,10 @@ var sizes = map[string]size{
 	"jobwatch/detect":          {10, 2147},
 	"jobwatch/gridengine":      {7, 1169},
 	"jobwatch/joblog":          {4, 854},
-	"jobwatch/pbs":             {6, 1201},
+	"jobwatch/pbs":             {6, 1202},
 	"jobwatch/plain":           {1, 182},
 	"jobwatch/remote":          {2, 243},
-	"jobwatch/sched":           {6, 883},
+	"jobwatch/sched":           {6, 889},
 	"jobwatch/slurm":           {6, 1272},
 	"tray":                     {15, 1880},
 	"tunnel":                   {16, 4613},
