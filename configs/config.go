@@ -44,6 +44,8 @@ type Config struct {
 	Hosts     []Host // these and the following are in the order of the file
 	Sessions  []Session
 	Apps      []App
+
+	places map[string]int // of the sessions, by name; nil if the config was not read from a file
 }
 
 // Load reads the config file at path. Its problems are each an *Error; a missing file is
@@ -83,12 +85,25 @@ func (l *loader) result() (*Config, error) {
 	if err := l.src.err(); err != nil {
 		return nil, err
 	}
+	for i, s := range l.config.Sessions {
+		if i == 0 {
+			l.config.places = map[string]int{}
+		}
+		l.config.places[s.Name] = i
+	}
 	return &l.config, nil
 }
 
 // Session returns the session of that name.
 func (c *Config) Session(name string) (Session, bool) {
-	return find(c.Sessions, func(s Session) bool { return s.Name == name })
+	if c.places == nil {
+		return find(c.Sessions, func(s Session) bool { return s.Name == name })
+	}
+	i, ok := c.places[name]
+	if !ok {
+		return Session{}, false
+	}
+	return c.Sessions[i], true
 }
 
 // Host returns the host of that name. If it is not in the file, it is an alias of

@@ -547,12 +547,16 @@ func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Sessio
 // still run.
 func (r *Registry) All() []api.Session {
 	all := knownSessions(r.Settings.Config(), r.Store, time.Now())
+	places := make(map[string]int, len(all))
+	for i, x := range all {
+		places[x.Name] = i
+	}
 	for _, s := range r.Live() {
 		now := s.Status()
 		if r.isRemoved(s) {
 			now = withUnconfiguredHint(now)
 		}
-		if i := slices.IndexFunc(all, func(x api.Session) bool { return x.Name == s.Name }); i >= 0 {
+		if i, known := places[s.Name]; known {
 			all[i] = now
 		} else {
 			all = append(all, now)

@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62456
+	allLines   = 62474
 	otherLines = 5374
 )
 
@@ -143,7 +143,7 @@ var largeTypes = map[string]size{
 // sizes are how large each package is.
 var sizes = map[string]size{
 	"cmd/tunctl":               {50, 6725},
-	"configs":                  {18, 3361},
+	"configs":                  {18, 3375},
 	"internal/action":          {1, 197},
 	"internal/agent":           {6, 1494},
 	"internal/agent/events":    {1, 265},
@@ -156,7 +156,7 @@ var sizes = map[string]size{
 	"internal/agent/passwords": {1, 104},
 	"internal/agent/probe":     {3, 931},
 	"internal/agent/run":       {1, 554},
-	"internal/agent/session":   {8, 2203},
+	"internal/agent/session":   {8, 2207},
 	"internal/agent/settings":  {1, 157},
 	"internal/agent/socket":    {1, 161},
 	"internal/agent/state":     {4, 803},
