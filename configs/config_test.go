@@ -44,6 +44,7 @@ func TestTheExampleIsAGoodConfig(t *testing.T) {
 		},
 		Apps: c.Apps,
 	}
+	c.places = nil
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // slack is what a loaded machine may take beyond a bound.
-const slack = 40 * time.Second
+const slack = patience
 
 // greeting is what the campaign's server answers.
 const greeting = "here is the page"

@@ -37,7 +37,7 @@ type view struct {
 // and opens what that got in a browser which takes evil.example for this computer.
 func openDashboard(t *testing.T, l *laptop) *view {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience) // the test's own ends before its cleanups
+	ctx, cancel := context.WithTimeout(context.Background(), 10*patience) // for all steps; the test's own ends before its cleanups
 	t.Cleanup(cancel)
 	v := &view{t: t, ctx: ctx, l: l, dir: t.TempDir()}
 	for name, script := range map[string]string{
