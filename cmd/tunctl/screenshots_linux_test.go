@@ -35,7 +35,7 @@ var fixed = []struct {
 	{regexp.MustCompile(`(responds on .*"c90">).*(</span>)`), "${1}4.6 s${2}"},
 	{regexp.MustCompile(`. (waiting in the queue \(job \d+\))  .*(?s:.*)`), "⠹ ${1}  48 s\n  other jobs have a higher priority"},
 	{regexp.MustCompile(`. (waiting for the .* to respond)  .*(?s:.*)`), "⠼ ${1}  2.1 s"},
-	{regexp.MustCompile(`(?m)^tunctl: connecting to the job .*\n`), ""}, // after a second
+	{regexp.MustCompile(`(?m)(^|~[#$] )tunctl: connecting to the job .*\n`), "${1}"}, // after a second, maybe behind the prompt
 	{regexp.MustCompile(`(?m)^\S+@\S+:~[#$]`), "alice@cn01:~$$"},
 }
 
