@@ -54,8 +54,11 @@ type Site struct {
 	// Certificate is for sites whose logins need a short-lived one.
 	Certificate Certificate `json:"certificate,omitzero"`
 	LoginPages  []string    `json:"loginPages,omitempty"` // hosts of the https pages that a login may ask to open
-	Questions   []Question  `json:"questions"`
-	Job         Recipe      `json:"-"`
+	// HostKeysPage is where the site publishes the fingerprints of its host keys.
+	HostKeysPage string `json:"hostKeysPage,omitempty"`
+
+	Questions []Question `json:"questions"`
+	Job       Recipe     `json:"-"`
 }
 
 // TopicText is the topic of an entry of a site file, as other texts call it.
@@ -131,6 +134,7 @@ func (s *Site) fields() []field {
 		{"transfer", `"dtn.example.org"`, text(&s.Transfer, validHost)},
 		{"portal", `"https://portal.example.org"`, text(&s.Portal)},
 		{"keys", `"https://keys.example.org"`, text(&s.Keys, validAddress)},
+		{"host_keys_page", `"https://docs.example.org/hostkeys"`, text(&s.HostKeysPage, validAddress)},
 		{"before", `"Connect to the VPN first."`, text(&s.Before)},
 		{"probe", `"login.example.org:22"`, text(&s.Probe)},
 		{"login", `"a password, then a code"`, text(&s.Login)},

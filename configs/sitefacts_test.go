@@ -64,7 +64,7 @@ func TestTheFactsOfEverySiteAreWellFormed(t *testing.T) {
 
 func checkSiteTexts(t *testing.T, s *Site) {
 	t.Helper()
-	for _, address := range append(slices.Clone(s.Help), s.Portal) {
+	for _, address := range append(slices.Clone(s.Help), s.Portal, s.Keys, s.HostKeysPage) {
 		if u, err := url.Parse(address); address != "" && (err != nil || !strings.HasPrefix(u.Scheme, "http") || u.Host == "") {
 			t.Errorf("%s: %q is not the address of a page", s.Name, address)
 		}

@@ -149,6 +149,7 @@ func sitePage(s *Site) string {
 	row("copies through", code(strings.TrimPrefix(s.Transfer, noTransfer)))
 	row("portal", s.Portal)
 	row("SSH keys are registered at", s.Keys)
+	row("fingerprints of host keys", s.HostKeysPage)
 	row("quota", codes(s.Balance))
 	row("charged", s.Charge.Words())
 	if s.Query > 0 {

@@ -111,6 +111,8 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	fact("transfer", s.Transfer)
 	fact("portal", s.Portal)
+	fact("SSH keys", s.Keys)
+	fact("host keys", s.HostKeysPage)
 	fact("before login", s.Before)
 	fact("login", s.Login)
 	fact("login page", strings.Join(s.LoginPages, ", "))

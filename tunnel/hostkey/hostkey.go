@@ -306,7 +306,9 @@ func (k *Checker) unknown(ctx context.Context, key ssh.PublicKey, others []xknow
 // comparison says what to compare a fingerprint with, or how it compares with those that the site publishes.
 func (k *Checker) comparison(shown string) string {
 	published, where := k.s.PublishedHostKeys, ""
-	if k.s.SiteHelp != "" {
+	if k.s.HostKeysPage != "" {
+		where = " (" + k.s.HostKeysPage + ")"
+	} else if k.s.SiteHelp != "" {
 		where = " (its pages begin at " + k.s.SiteHelp + ")"
 	}
 	if slices.Contains(published, shown) {

@@ -103,16 +103,18 @@ func TestUnknownKey(t *testing.T) {
 	for name, tt := range map[string]struct {
 		published []string
 		help      string
+		page      string
 		want      string
 	}{
-		"is compared by the user":        {nil, "https://example.org/hpc", "Compare it with the one that your computing centre publishes (its pages begin at https://example.org/hpc)"},
-		"of an unknown site":             {nil, "", "your computing centre publishes. If they differ, stop"},
-		"that the site publishes":        {[]string{ssh.FingerprintSHA256(key)}, "", "The site publishes this fingerprint. Trust it?"},
-		"that the site does not publish": {[]string{"SHA256:other"}, "", "The site publishes others: SHA256:other."},
+		"is compared by the user":        {nil, "https://example.org/hpc", "", "Compare it with the one that your computing centre publishes (its pages begin at https://example.org/hpc)"},
+		"of a site with a page of them":  {nil, "https://example.org/hpc", "https://example.org/keys", "centre publishes (https://example.org/keys)"},
+		"of an unknown site":             {nil, "", "", "your computing centre publishes. If they differ, stop"},
+		"that the site publishes":        {[]string{ssh.FingerprintSHA256(key)}, "", "", "The site publishes this fingerprint. Trust it?"},
+		"that the site does not publish": {[]string{"SHA256:other"}, "", "https://example.org/keys", "The site publishes others: SHA256:other. Another machine may be posing as this host, so stop, and ask the site's support (https://example.org/keys)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var user asker
-			k, err := Load(Options{Settings: &sshconfig.Settings{Hostname: "login", Port: 22, PublishedHostKeys: tt.published, SiteHelp: tt.help}, Asker: &user})
+			k, err := Load(Options{Settings: &sshconfig.Settings{Hostname: "login", Port: 22, PublishedHostKeys: tt.published, HostKeysPage: tt.page, SiteHelp: tt.help}, Asker: &user})
 			if err != nil {
 				t.Fatal(err)
 			}

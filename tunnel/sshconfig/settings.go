@@ -87,8 +87,8 @@ type Settings struct {
 	LoginPages []string
 	// PublishedHostKeys are the fingerprints of the host's keys that its site publishes.
 	PublishedHostKeys []string
-	// SiteHelp is a page of the site, "" if none is known.
-	SiteHelp string
+	// HostKeysPage is where the site publishes them, SiteHelp any page of the site; "" if none is known.
+	HostKeysPage, SiteHelp string
 	// RenewCertificate is the site's command for a new certificate, as a hint.
 	RenewCertificate string
 
@@ -158,7 +158,8 @@ func (s Settings) SameDial(other Settings) bool {
 		x.IdentityAgent = ""                                                 // it depends on the environment
 		x.LocalForwards, x.RemoteForwards, x.DynamicForwards = nil, nil, nil // these are not about the connection
 		x.OwnKey = ""                                                        // it was just made or removed
-		x.LoginPages, x.PublishedHostKeys, x.RenewCertificate, x.SiteHelp = nil, nil, "", ""
+		x.LoginPages, x.PublishedHostKeys, x.RenewCertificate = nil, nil, ""
+		x.HostKeysPage, x.SiteHelp = "", ""
 	}
 	return reflect.DeepEqual(s, other)
 }

@@ -54,12 +54,12 @@ func TestPresetOfSite(t *testing.T) {
 }
 
 func TestPresetHostKeys(t *testing.T) {
-	site := configs.Site{Help: []string{"https://example.org"}, Entrances: []configs.Entrance{{Host: "login.example.org", HostKeys: []string{"SHA256:a"}}, {Host: "gpu.example.org"}}}
+	site := configs.Site{Help: []string{"https://example.org"}, HostKeysPage: "https://example.org/keys", Entrances: []configs.Entrance{{Host: "login.example.org", HostKeys: []string{"SHA256:a"}}, {Host: "gpu.example.org"}}}
 	for host, want := range map[string]int{"login.example.org": 1, "gpu.example.org": 0, "other.example.org": 0} {
 		s := sshconfig.Settings{Hostname: host}
 		preset(&s, configs.Host{}, site, home.In(t.TempDir()))
-		if len(s.PublishedHostKeys) != want || s.SiteHelp != "https://example.org" {
-			t.Errorf("%s: %q, %q", host, s.PublishedHostKeys, s.SiteHelp)
+		if len(s.PublishedHostKeys) != want || s.SiteHelp != "https://example.org" || s.HostKeysPage != site.HostKeysPage {
+			t.Errorf("%s: %q, %q, %q", host, s.PublishedHostKeys, s.SiteHelp, s.HostKeysPage)
 		}
 	}
 }

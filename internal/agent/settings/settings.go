@@ -134,6 +134,7 @@ func preset(s *sshconfig.Settings, own configs.Host, site configs.Site, paths ho
 	s.LoginPages, s.RenewCertificate = site.LoginPages, site.Certificate.Renew
 	s.MaxSessions, s.Refusals = site.Limits.Sessions, site.Limits.Refusals
 	s.LoginSpacing, s.RetryMin = time.Duration(site.Limits.LoginSpacing), time.Duration(site.Limits.Retry)
+	s.HostKeysPage = site.HostKeysPage
 	if len(site.Help) > 0 {
 		s.SiteHelp = site.Help[0]
 	}
