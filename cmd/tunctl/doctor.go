@@ -22,6 +22,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/doctor"
 	"tunctl/internal/home"
+	"tunctl/internal/show"
 	"tunctl/internal/term"
 	"tunctl/internal/words"
 	"tunctl/tunnel"
@@ -45,7 +46,7 @@ func doctorCommand(t *term.Terminal) *cli.Command {
 func diagnose(ctx context.Context, inv *invocation) error {
 	cfg := readConfig(inv.paths) // the config's own check says why it cannot be read
 	checks := []api.Check{}
-	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out), said: map[string]bool{}}
+	list := &checkList{term: inv.Terminal, layout: term.LayoutFor(inv.Out), said: map[string]bool{}, hosts: cfg.HostNames()}
 	doctor.Examine(ctx, newEnvironment(inv, cfg), subjects(cfg, inv.Args().First()), func(x api.Check) {
 		checks = append(checks, x)
 		if !inv.Bool("json") && (inv.Bool("all") || x.Result != api.CheckOK && !list.repeats(x)) {
@@ -158,7 +159,8 @@ type checkList struct {
 	about  string
 	begun  bool
 	said   map[string]bool // problems, without what they are about
-	same   []string        // what has only such problems that were said before
+	hosts  []string
+	same   []string // what has only such problems that were said before
 }
 
 // checkName is the width of a check's name.
@@ -191,7 +193,12 @@ func (l *checkList) end(inv *invocation, checks []api.Check) error {
 
 // repeats reports whether a problem was said of something else: a lost host is one of all its sessions.
 func (l *checkList) repeats(x api.Check) bool {
-	problem := x.Name + "\n" + x.Text + "\n" + x.Fix
+	problem := x.Name + "\n" + x.Text + "\n"
+	if slices.Contains(l.hosts, x.About) {
+		problem += x.Fix
+	} else {
+		problem += show.AnySession(x.Fix, x.About)
+	}
 	if again := l.said[problem]; !again || l.about == x.About {
 		l.said[problem] = true
 		return again

@@ -20,17 +20,17 @@ import (
 )
 
 func TestRepeatedProblems(t *testing.T) {
-	list := &checkList{said: map[string]bool{}}
-	lost := api.Check{Name: "session", Result: api.CheckUnknown, Text: "waiting for m3"}
+	list := &checkList{said: map[string]bool{}, hosts: []string{"m3", "m4"}}
+	lost := api.Check{Name: "session", Result: api.CheckUnknown, Text: "m3 needs you"}
 	var told []string
-	for _, about := range []string{"a", "b", "c"} {
-		lost.About = about
+	for _, about := range []string{"m3", "m4", "a", "b", "c"} {
+		lost.About, lost.Fix = about, "run `tunctl up "+about+"`"
 		if !list.repeats(lost) {
 			told = append(told, about)
 			list.about = about
 		}
 	}
-	if !slices.Equal(told, []string{"a"}) || !slices.Equal(list.same, []string{"b", "c"}) {
+	if !slices.Equal(told, []string{"m3", "m4", "a"}) || !slices.Equal(list.same, []string{"b", "c"}) {
 		t.Errorf("told of %q, the same of %q", told, list.same)
 	}
 }

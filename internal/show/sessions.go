@@ -34,7 +34,7 @@ func Status(l term.Layout, st api.Status, detailed bool, now time.Time) string {
 
 // sharedCauses has what several sessions of a host wait for, once, and the sessions without it.
 func sharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Session) {
-	of := func(s api.Session) [3]string { return [3]string{s.Host, s.Cause, s.Hint} }
+	of := func(s api.Session) [3]string { return [3]string{s.Host, s.Cause, AnySession(s.Hint, s.Name)} }
 	shared := map[[3]string]int{}
 	for _, s := range list {
 		if s.Cause != "" && slices.Contains(waitsForHost, s.State) {
@@ -46,7 +46,7 @@ func sharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Se
 			shared[of(s)] = -1 // told
 			text += l.Paint(term.Bold, s.Host) + ", " + words.Count(n, "session") + ":\n" + l.Note(s.Cause)
 			if s.Hint != "" {
-				text += l.Note("→ " + s.Hint)
+				text += l.Note("→ " + AnySession(s.Hint, s.Name))
 			}
 			text += "\n"
 		}
@@ -56,6 +56,11 @@ func sharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Se
 		rest = append(rest, s)
 	}
 	return text, rest
+}
+
+// AnySession is a hint for a session as that for any other: SESSION is in place of its name.
+func AnySession(hint, name string) string {
+	return strings.NewReplacer(" "+name+" ", " SESSION ", " "+name+"`", " SESSION`", "[session."+name+"]", "[session.SESSION]").Replace(hint)
 }
 
 // waitsForHost are the states in which several sessions may have one cause.

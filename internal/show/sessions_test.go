@@ -83,6 +83,22 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+func TestStatusSameHint(t *testing.T) {
+	failed := func(name, hint string) api.Session {
+		return api.Session{Name: name, Host: "m3", State: api.SessionFailed, Cause: "the job has left the queue", Hint: hint}
+	}
+	text := Status(term.Layout{Width: 80}, api.Status{Sessions: []api.Session{
+		failed("x1", "`tunctl logs x1` shows its log; `tunctl up x1 --again` submits a new one; see [session.x1]"),
+		failed("x2", "`tunctl logs x2` shows its log; `tunctl up x2 --again` submits a new one; see [session.x2]"),
+		failed("c", "`tunctl down c` ends it"),
+	}}, false, time.Now())
+	want := "m3, 2 sessions:\n  the job has left the queue\n" +
+		"  → `tunctl logs SESSION` shows its log; `tunctl up SESSION --again` submits a\n    new one; see [session.SESSION]\n\nSESSION"
+	if !strings.HasPrefix(text, want) || strings.Count(text, "left the queue") != 2 {
+		t.Errorf("the hint is not said once:\n%s", text)
+	}
+}
+
 func TestWhatALostConnectionMeantIsShownForAnHour(t *testing.T) {
 	now := time.Date(2026, 3, 2, 15, 56, 0, 0, time.Local)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
