@@ -169,7 +169,7 @@ func watchStatus(ctx context.Context, inv *invocation, st api.Status) error {
 	defer stop()
 	err := watchui.Follow(ctx, inv.client, rand.Text(), 0, watchui.Viewer{
 		Show: func(st api.Status) error { return showStatus(inv, st) },
-		Lost: func() { inv.Say(watchui.AgentLost) },
+		Lost: func() { inv.Say(watchui.AgentLost) }, Silent: func(since time.Time) { inv.Say("%s", watchui.AgentSilent(since)) },
 	})
 	if ctx.Err() != nil {
 		return exitError(exitInterrupted)

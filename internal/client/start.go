@@ -239,8 +239,8 @@ func hungHint(holder home.Running) string {
 	return hint
 }
 
-// errHung is wrapped when an agent runs and does not respond.
-var errHung = errors.New("the agent does not respond")
+// ErrHung is wrapped when an agent runs and does not respond.
+var ErrHung = errors.New("the agent does not respond")
 
 // hung is about an agent that accepted a request but did not respond. It does not wrap
 // the error of net/http, which passes for the end of the caller's own deadline.
@@ -250,7 +250,7 @@ func (c *Client) hung() *api.Error {
 	if err == nil && holder.PID != 0 {
 		who = fmt.Sprintf("the agent (pid %d)", holder.PID)
 	}
-	return api.Errorf(api.CodeAgent, "%s did not respond within %s", who, api.DurationText(c.timeout)).Because(errHung).
+	return api.Errorf(api.CodeAgent, "%s did not respond within %s", who, api.DurationText(c.timeout)).Because(ErrHung).
 		WithHint("%s", hungHint(holder))
 }
 
@@ -262,7 +262,7 @@ func (c *Client) whileResponding(ctx context.Context) (context.Context, func()) 
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for ctxtime.Sleep(ctx, c.timeout) == nil {
-			if _, err := quick.Status(ctx); errors.Is(err, errHung) {
+			if _, err := quick.Status(ctx); errors.Is(err, ErrHung) {
 				cancel(err)
 			}
 		}

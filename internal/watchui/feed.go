@@ -3,6 +3,7 @@ package watchui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -144,10 +145,16 @@ type Viewer struct {
 	Show   func(api.Status) error
 	Notice func(api.Notice) // may be nil
 	Lost   func()           // the agent has stopped; the next status is that of another one
+	Silent func(time.Time)  // the agent runs, and has not answered since then; may be nil
 }
 
 // AgentLost is what to say then.
 const AgentLost = "the agent has stopped; waiting for the next one (`tunctl agent start` starts it)"
+
+// AgentSilent is what to say of an agent that hangs.
+func AgentSilent(since time.Time) string {
+	return "the agent has not answered since " + since.Format("15:04:05") + "; jobs keep running, and `tunctl doctor` says more"
+}
 
 // Follow shows the status at every change, and each tick if that is not zero, until the viewer
 // fails or ctx ends. It fails if no agent runs at the beginning; later it waits for another one.
@@ -171,11 +178,14 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 		})
 	}
 	listening.Go(listen)
-	ticks, seen := time.Tick(tick), false // nil without a time
+	ticks, seen, silent := time.Tick(cmp.Or(tick, silentAfter)), false, false
+	answered := time.Now()
 	for {
+		shown := true
 		select {
 		case <-events:
-		case <-ticks:
+		case <-ticks: // also without a tick: an agent that hangs sends nothing
+			shown = tick > 0
 		case err := <-gone:
 			if !seen {
 				return cmp.Or(err, error(api.Errorf(api.CodeAgent, "the agent has stopped")))
@@ -186,8 +196,16 @@ func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Dur
 			listening.Go(listen)
 			continue
 		}
-		if st, err := cl.Status(ctx); err == nil { // the end of the stream says why not
-			seen = true
+		st, err := cl.Status(ctx)
+		if errors.Is(err, client.ErrHung) && !silent && v.Silent != nil {
+			silent = true
+			v.Silent(answered)
+		}
+		if err != nil {
+			continue // the end of the stream says why
+		}
+		shown, seen, silent, answered = shown || silent, true, false, time.Now()
+		if shown {
 			if err := v.Show(st); err != nil {
 				return err
 			}

@@ -96,7 +96,7 @@ func (m *model) foot() []string {
 	case m.lost:
 		text, colour = AgentLost, term.Yellow
 	case m.clock.Sub(m.now) >= silentAfter:
-		text, colour = "the agent has not answered since "+m.now.Format("15:04:05")+"; jobs keep running, and `tunctl doctor` says more", term.Yellow
+		text, colour = AgentSilent(m.now), term.Yellow
 	case m.message == "":
 		text, colour = m.stateText()
 	case m.failed:
