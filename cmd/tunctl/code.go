@@ -25,10 +25,10 @@ import (
 func codeCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "code",
-		Usage:     "open VS Code, Cursor, VSCodium or Positron inside a session's job",
+		Usage:     "edit inside a job: " + editor.Names(),
 		ArgsUsage: "[SESSION [PATH]]",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "editor", Usage: "`EDITOR`: code, cursor, zed, … or its path", EnvVars: []string{"TUNCTL_EDITOR"}},
+			&cli.StringFlag{Name: "editor", Usage: "the name or path of an `EDITOR`", EnvVars: []string{"TUNCTL_EDITOR"}},
 			&cli.BoolFlag{Name: "print", Usage: "print the editor's command instead of running it"},
 		},
 		Action: invokeInterruptible(t, takes(0, 2, "code takes a session and, optionally, a folder or a file", openCode)),

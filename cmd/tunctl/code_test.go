@@ -5,7 +5,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tunctl/internal/editor"
 )
+
+func TestCodeHelp(t *testing.T) {
+	text := strings.Join(strings.Fields(helpOf(t, "code")), " ")
+	for _, e := range editor.All {
+		if !strings.Contains(text, e.Title) || !strings.Contains(text, " "+e.Command) {
+			t.Errorf("%s (%s) is not named:\n%s", e.Title, e.Command, text)
+		}
+	}
+}
 
 func TestAHomeThatTheShellHereExpandedIsTheOneInsideTheJob(t *testing.T) {
 	if runtime.GOOS == "windows" {
