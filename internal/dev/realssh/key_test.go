@@ -202,6 +202,17 @@ func TestKeyWithCode(t *testing.T) {
 	d.nothingMade(before)
 }
 
+func TestKeyLockedKeyring(t *testing.T) {
+	d := keyDesk(t)
+	before := d.onLogin("cat", authorizedKeys)
+	d.logIn("n")
+	d.lockKeyring()
+	if said := d.refused("key", "install", "lab-pass"); !strings.Contains(said, "could not make a key for lab-pass") || !strings.Contains(said, "keyring") {
+		t.Errorf("it says:\n%s", said)
+	}
+	d.nothingMade(before)
+}
+
 func TestKeyWithoutKeyring(t *testing.T) {
 	d := newDesk(t, "", nil)
 	d.env = append(d.env, "DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent")

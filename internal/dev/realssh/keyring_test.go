@@ -36,7 +36,20 @@ func (d *desk) withKeyring() {
 	})
 	conn := bus.Connect(d.t)
 	wait.Until(d.t, "the keyring is unlocked", func() bool { return unlocked(conn) })
-	d.env = append(d.env, "DBUS_SESSION_BUS_ADDRESS="+bus.Address)
+	d.env, d.bus = append(d.env, "DBUS_SESSION_BUS_ADDRESS="+bus.Address), conn
+}
+
+// lockKeyring locks the keyring; nobody is there to unlock it.
+func (d *desk) lockKeyring() {
+	d.t.Helper()
+	var locked []dbus.ObjectPath
+	var prompt dbus.ObjectPath
+	const all = "/org/freedesktop/secrets/aliases/default"
+	err := d.bus.Object("org.freedesktop.secrets", "/org/freedesktop/secrets").
+		Call("org.freedesktop.Secret.Service.Lock", 0, []dbus.ObjectPath{all}).Store(&locked, &prompt)
+	if err != nil || unlocked(d.bus) {
+		d.t.Fatalf("the keyring is not locked: %v", err)
+	}
 }
 
 // unlocked reports whether a keyring answers that needs no password. It calls none that is not there yet: the bus would

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/godbus/dbus/v5"
+
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
@@ -24,7 +26,8 @@ type desk struct {
 	lab  *real.Lab
 	home string
 	env  []string
-	ssh  string // the ssh_config
+	ssh  string     // the ssh_config
+	bus  *dbus.Conn // of its keyring
 }
 
 func newDesk(t *testing.T, config string, change func(string) string) *desk {
