@@ -87,6 +87,17 @@ func TestExamineHealthy(t *testing.T) {
 }
 
 // TestExamine has each thing that doctor knows wrong once.
+// TestExamineOwnKey has a host whose only key is one that tunctl has made.
+func TestExamineOwnKey(t *testing.T) {
+	w := healthy(t)
+	path := filepath.Join(t.TempDir(), "key")
+	write(t, path, "x", 0o600)
+	host(func(h *api.Host) { h.IdentityFiles, h.OwnKey = nil, path })(t, &w)
+	if _, all := examine(t, w); !strings.Contains(all, "ok key: "+path+"\n") {
+		t.Errorf("it is not shown:\n%s", all)
+	}
+}
+
 func TestExamine(t *testing.T) {
 	unreachable := func(message string) error { return &api.Error{Code: api.CodeUnreachable, Message: message} }
 	tests := map[string]struct {
