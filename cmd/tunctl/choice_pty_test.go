@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -41,5 +42,39 @@ func TestSessionChoice(t *testing.T) {
 	k.WantEnd(0)
 	if left := s.run("status"); !strings.Contains(left, "near     practice  ready") {
 		t.Errorf("the other one went too:\n%s", left)
+	}
+}
+
+func TestPortChoice(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what listens is read from /proc")
+	}
+	t.Parallel()
+	c := startPractice(t, lab.Options{})
+	const job = `#!/bin/bash
+#SBATCH --job-name=board
+practice-page --port 24661 >/dev/null 2>&1 &
+until (exec 3<>/dev/tcp/localhost/24661) 2>/dev/null; do sleep 0.1; done
+practice-page
+`
+	writeFiles(t, c.Home(), map[string]string{"board.sh": job})
+	s := personAt(t, c)
+	s.setConfig("[session.board]\nhost = \"practice\"\nsubmit = \"~/board.sh\"\n")
+	s.run("up", "board", "--no-open")
+
+	const question = "Enter for none)?"
+	k := s.talk("forward", "board")
+	k.Reply(question, "")
+	k.WantEnd(0)
+	k = s.talk("forward", "board")
+	k.Reply(question, "1")
+	k.Expect(`"1" is not one of these ports`)
+	k.WantEnd(exitUsage)
+	k = s.talk("forward", "board")
+	k.Reply(question, "24661")
+	k.Expect("→ localhost:24661 on cn0")
+	k.WantEnd(0)
+	if st := s.run("status", "board"); !strings.Contains(st, "→ localhost:24661 on cn0") {
+		t.Errorf("it is not forwarded:\n%s", st)
 	}
 }
