@@ -129,8 +129,8 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62474
-	otherLines = 5374
+	allLines   = 62508
+	otherLines = 5375
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
@@ -142,8 +142,8 @@ var largeTypes = map[string]size{
 
 // sizes are how large each package is.
 var sizes = map[string]size{
-	"cmd/tunctl":               {50, 6725},
-	"configs":                  {18, 3375},
+	"cmd/tunctl":               {50, 6734},
+	"configs":                  {18, 3377},
 	"internal/action":          {1, 197},
 	"internal/agent":           {6, 1494},
 	"internal/agent/events":    {1, 265},
@@ -157,7 +157,7 @@ var sizes = map[string]size{
 	"internal/agent/probe":     {3, 931},
 	"internal/agent/run":       {1, 554},
 	"internal/agent/session":   {8, 2207},
-	"internal/agent/settings":  {1, 157},
+	"internal/agent/settings":  {1, 158},
 	"internal/agent/socket":    {1, 161},
 	"internal/agent/state":     {4, 803},
 	"internal/agent/submit":    {3, 544},
@@ -186,12 +186,12 @@ var sizes = map[string]size{
 	"internal/peer":            {7, 339},
 	"internal/posixsh":         {1, 39},
 	"internal/setup":           {8, 1640},
-	"internal/show":            {7, 1250},
+	"internal/show":            {7, 1253},
 	"internal/suggest":         {1, 82},
 	"internal/term":            {8, 667},
 	"internal/transfer":        {8, 1389},
 	"internal/usage":           {2, 652},
-	"internal/watchui":         {7, 1301},
+	"internal/watchui":         {7, 1317},
 	"internal/words":           {1, 155},
 	"jobwatch":                 {10, 2409},
 	"jobwatch/detect":          {10, 2147},
@@ -207,13 +207,13 @@ var sizes = map[string]size{
 	"tunnel/channels":          {1, 168},
 	"tunnel/failure":           {2, 177},
 	"tunnel/forward":           {12, 2122},
-	"tunnel/hostkey":           {3, 506},
+	"tunnel/hostkey":           {3, 508},
 	"tunnel/kernel":            {2, 289},
 	"tunnel/node":              {8, 1460},
 	"tunnel/openssh":           {7, 333},
 	"tunnel/pace":              {2, 551},
 	"tunnel/retry":             {1, 289},
-	"tunnel/sshconfig":         {6, 912},
+	"tunnel/sshconfig":         {6, 913},
 	"tunnel/step":              {7, 1362},
 	"tunnel/tcpinfo":           {4, 81},
 	"tunnel/userkeys":          {8, 741},
