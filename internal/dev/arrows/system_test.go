@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,5 +76,31 @@ func TestTheArchitecturePageHasEverySystemDifference(t *testing.T) {
 				t.Errorf("docs/architecture.md has no row for %s", path)
 			}
 		}
+	}
+}
+
+// TestTheArchitecturePageNamesWhatExists: `sched.Pick` on the page is an exported name of a package sched.
+func TestTheArchitecturePageNamesWhatExists(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string]string{}
+	for file, text := range sourceFiles(t) {
+		packages[path.Base(path.Dir(file))] += string(text)
+	}
+	seen := 0
+	for _, m := range regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w+)").FindAllStringSubmatch(string(page), -1) {
+		code, found := packages[m[1]]
+		if !found || m[1] == "tide" {
+			continue
+		}
+		seen++
+		if !regexp.MustCompile(`(?m)^(func (\(.*?\) )?|type |var |const |\t)` + m[2] + `\b`).MatchString(code) {
+			t.Errorf("docs/architecture.md names %s.%s, and package %s has no such name", m[1], m[2], m[1])
+		}
+	}
+	if seen < 15 {
+		t.Errorf("only %d names were found: the page is not read right", seen)
 	}
 }
