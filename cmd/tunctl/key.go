@@ -20,12 +20,12 @@ func keyCommand(t *term.Terminal) *cli.Command {
 			{
 				Name: "install", Usage: "make a key, and have the host accept it", ArgsUsage: "HOST",
 				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "no-passphrase", Usage: "without a keyring; many centres forbid such keys"},
+					&cli.BoolFlag{Name: "no-passphrase", Usage: "make a key without a passphrase; many centres forbid them"},
 				},
 				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", ofHost(installKey))),
 			},
 			{
-				Name: "remove", Usage: "remove that key, here and on the host", ArgsUsage: "HOST",
+				Name: "remove", Usage: "remove the key of tunctl, here and on the host", ArgsUsage: "HOST",
 				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", ofHost(removeKey))),
 			},
 		},
