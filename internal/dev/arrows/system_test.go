@@ -79,8 +79,8 @@ func TestTheArchitecturePageHasEverySystemDifference(t *testing.T) {
 	}
 }
 
-// TestTheArchitecturePageNamesWhatExists: `sched.Pick` on the page is an exported name of a package sched.
-func TestTheArchitecturePageNamesWhatExists(t *testing.T) {
+// TestArchitectureNames: `sched.Pick` on the page is an exported name of a package sched.
+func TestArchitectureNames(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
