@@ -22,7 +22,7 @@ const (
 func historyCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:      "history",
-		Usage:     "list past jobs: how long they waited and ran, why they ended",
+		Usage:     "list past jobs of sessions: how they waited, ran and ended",
 		ArgsUsage: "[SESSION]",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: fmt.Sprintf("show all entries instead of the last %d, or %d weeks", historyShown, weeksShown)},

@@ -320,7 +320,7 @@ func Exposure(s api.Session) string {
 		return fmt.Sprintf("tunctl set no password for this page: other users who are on %s can reach it, too, while the job runs", s.Job.Node)
 	case api.ExposureNetwork:
 		return fmt.Sprintf("tunctl set no password for this page, and its program listens on all addresses of %s: everyone on the cluster's network can reach it. "+
-			"If the program can listen on one address, add {host} to the command", s.Job.Node)
+			"If the program can listen on one address, have it listen on {host}", s.Job.Node)
 	}
 	return ""
 }
