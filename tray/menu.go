@@ -420,7 +420,7 @@ func iconFor(v view) iconKind {
 		return iconReady
 	case some(func(s api.Session) bool { return !s.State.Settled() }):
 		return iconWorking
-	case some(func(s api.Session) bool { return s.State == api.SessionDown && mayBeCharged(s, v.Now) }):
+	case some(func(s api.Session) bool { return words.IsCharged(s, v.Now) }):
 		return iconCharged
 	}
 	return iconIdle

@@ -278,6 +278,18 @@ func TestMenuWithoutAutostart(t *testing.T) {
 	}
 }
 
+func TestIconCharged(t *testing.T) {
+	for want, s := range map[iconKind]api.Session{
+		iconCharged: session("jupyter", api.SessionDown, runsFor(time.Hour)),
+		iconIdle:    session("jupyter", api.SessionDown, job(func(j *api.Job) { j.State = api.JobQueued })),
+		iconReady:   session("jupyter", api.SessionReady, page, runsFor(time.Hour)),
+	} {
+		if got := iconFor(reached(narval(api.HostUp, ""), s)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestIconAfterFailure(t *testing.T) {
 	failed := api.Session{Name: "broken", State: api.SessionFailed, Since: noon.Add(-2 * time.Hour)}
 	for state, want := range map[api.SessionState]iconKind{

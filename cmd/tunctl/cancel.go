@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,7 +58,7 @@ func cancelJob(ctx context.Context, inv *invocation, host, id string) error {
 		inv.Say("job %s has already ended: %s", job.ID, job.State)
 		return nil
 	}
-	if err := confirm(ctx, inv.Terminal, inv.Bool("yes"), action.CancelQuestion(time.Now(), api.Session{Job: &job}), action.NothingCancelled); err != nil {
+	if err := confirmCancel(ctx, inv, api.Session{Job: &job}); err != nil {
 		return err
 	}
 	if _, err := inv.client.Cancel(ctx, host, job.Ref()); err != nil {

@@ -45,7 +45,10 @@ func down(ctx context.Context, inv *invocation) error {
 
 // takeDown disconnects sessions, and ends the jobs of those that say so, once the user agrees.
 func takeDown(ctx context.Context, inv *invocation, before api.Status, requests []api.DownRequest) error {
-	if err := confirmCancel(ctx, inv, before, requests); err != nil {
+	sessions := slices.DeleteFunc(slices.Clone(before.Sessions), func(s api.Session) bool {
+		return !slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
+	})
+	if err := confirmCancel(ctx, inv, sessions...); err != nil {
 		return err
 	}
 	var errs []error
@@ -123,16 +126,13 @@ func cancelAll(inv *invocation, st api.Status) []api.DownRequest {
 	return requests
 }
 
-// confirmCancel asks whether to end the jobs that --cancel would end.
-func confirmCancel(ctx context.Context, inv *invocation, st api.Status, requests []api.DownRequest) error {
-	sessions := slices.DeleteFunc(slices.Clone(st.Sessions), func(s api.Session) bool {
-		return !slices.ContainsFunc(requests, func(r api.DownRequest) bool { return r.Cancel && r.Session == s.Name })
-	})
+// confirmCancel asks whether to end the jobs of sessions, if they have any.
+func confirmCancel(ctx context.Context, inv *invocation, sessions ...api.Session) error {
 	question := action.CancelQuestion(time.Now(), sessions...)
 	if question == "" {
 		return nil
 	}
-	return confirm(ctx, inv.Terminal, inv.Bool("yes"), question, action.NothingCancelled)
+	return confirm(ctx, inv.Terminal, inv.Bool("yes"), question, action.NotCancelled(time.Now(), sessions...))
 }
 
 // sendDown sends a request. The agent stores what is to be ended before it connects to a host, whose

@@ -200,7 +200,7 @@ func TestWatchKeys(t *testing.T) {
 	k.Type("u")
 	k.ExpectScreen("practice  ready")
 	k.Type("cn")
-	k.ExpectScreen("nothing was cancelled")
+	k.ExpectScreen("nothing was cancelled; job 1001 keeps running and is charged until ")
 	if len(s.live()) != 1 {
 		t.Error("the job is gone")
 	}

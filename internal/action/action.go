@@ -18,6 +18,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/desktop"
 	"tunctl/internal/show"
+	"tunctl/internal/words"
 )
 
 // Agent is what the actions need of the agent's client.
@@ -128,8 +129,19 @@ func copiedText(p Page, page api.OpenResponse) string {
 	return text + "."
 }
 
-// NothingCancelled is said to who answers a [CancelQuestion] with anything but yes.
+// NothingCancelled is said where no job was ended.
 const NothingCancelled = "nothing was cancelled"
+
+// NotCancelled is said to who answers a [CancelQuestion] with anything but yes.
+func NotCancelled(now time.Time, sessions ...api.Session) string {
+	text := NothingCancelled
+	for _, s := range sessions {
+		for _, j := range s.LiveJobs() {
+			text += "; " + becomes(j, now)
+		}
+	}
+	return text
+}
 
 // CancelQuestion asks whether to end all jobs of sessions, so that the user knows which ones; "" if
 // they have none.
@@ -191,13 +203,24 @@ func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
 	case j.State.Ended():
 		return ""
 	case j.State == api.JobCompleting:
-		return fmt.Sprintf("; job %s is about to end", j.ID)
+		return "; " + becomes(*j, now)
 	case wasDown && s.Cause != "":
 		return fmt.Sprintf("; %s: `%s` ends it", s.Cause, howToEnd(s, j))
 	case j.State.Waiting():
-		return fmt.Sprintf("; job %s is still queued and will run: `%s` removes it", j.ID, howToEnd(s, j))
+		return fmt.Sprintf("; %s: `%s` removes it", becomes(*j, now), howToEnd(s, j))
 	}
-	return fmt.Sprintf("; job %s keeps running and is charged%s: `%s` ends it", j.ID, show.Until(j, now), howToEnd(s, j))
+	return fmt.Sprintf("; %s: `%s` ends it", becomes(*j, now), howToEnd(s, j))
+}
+
+// becomes says what becomes of a job that is not ended.
+func becomes(j api.Job, now time.Time) string {
+	if j.State == api.JobCompleting {
+		return "job " + j.ID + " is about to end"
+	}
+	if j.State.Waiting() {
+		return "job " + j.ID + " is still queued and will run"
+	}
+	return "job " + j.ID + " keeps running and is " + words.Charged(j, now)
 }
 
 // howToEnd is the command that ends the job of a session that is down. A forgotten session

@@ -40,6 +40,26 @@ func TestCancelQuestion(t *testing.T) {
 	}
 }
 
+func TestNotCancelled(t *testing.T) {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
+	job := func(state api.JobState, end time.Duration) *api.Job {
+		return &api.Job{ID: "1", State: state, End: now.Add(end)}
+	}
+	for want, s := range map[string]api.Session{
+		"nothing was cancelled": {},
+		"nothing was cancelled; job 1 keeps running and is charged until 13:00 at most": {Job: job(api.JobRunning, time.Hour)},
+		"nothing was cancelled; job 1 keeps running and is charged while it runs":       {Job: job(api.JobRunning, 0)},
+		"nothing was cancelled; job 1 is still queued and will run":                     {Job: job(api.JobHeld, 0)},
+		"nothing was cancelled; job 1 is about to end; job 2 keeps running and is charged while it runs": {
+			Job: job(api.JobCompleting, 0), Others: []api.Job{{ID: "2", State: api.JobRunning}},
+		},
+	} {
+		if got := NotCancelled(now, s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestDownTexts(t *testing.T) {
 	cancelled := func(id string) api.Job { return api.Job{ID: id, State: api.JobCancelled} }
 	own := cancelled("1")

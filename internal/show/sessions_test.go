@@ -217,7 +217,7 @@ func TestOtherJobs(t *testing.T) {
 		}
 	}
 	alone := api.Session{Name: "nb", Host: "m3", State: api.SessionDown, Others: []api.Job{{ID: "13", State: api.JobRunning}}}
-	if got := SessionState(alone, now); got != "disconnected, job 13 on m3 is running and is charged while it runs" {
+	if got := SessionState(alone, now); got != "disconnected, job 13 is charged while it runs" {
 		t.Errorf("in a menu: %q", got)
 	}
 }

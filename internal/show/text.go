@@ -128,14 +128,14 @@ func TimeLeft(s api.Session, now time.Time) string {
 
 // disconnectedText describes a session that is down. Its job may still run, and costs.
 func disconnectedText(s api.Session, now time.Time) string {
+	if j, found := words.LeftRunning(s, now); found {
+		return fmt.Sprintf("disconnected, job %s is %s", j.ID, words.Charged(j, now))
+	}
 	if !s.MayHaveLiveJob(now) {
 		if others := OtherJobs(s, now); len(others) > 0 {
 			return "disconnected, " + brief(WithoutCommands(strings.TrimPrefix(others[0], "also: ")))
 		}
 		return words.Session(s, now)
-	}
-	if words.IsCharged(s, now) {
-		return fmt.Sprintf("disconnected, job %s is %s", s.Job.ID, words.Charged(*s.Job, now))
 	}
 	at := ""
 	if !s.Job.Seen.IsZero() {

@@ -343,10 +343,14 @@ func (m *model) answer(k tea.KeyPressMsg) {
 	case q.filter && pressed == "esc":
 		m.filter = ""
 	case q.filter:
+	case q.confirm && !strings.EqualFold(pressed, "y"):
+		of, _ := m.status.Session(q.task.session)
+		if q.task.session == "" {
+			of.Job = &q.task.job
+		}
+		m.say(action.NotCancelled(m.now, of))
 	case pressed == "esc", !q.confirm && q.task.typed == "":
 		m.say("nothing was changed")
-	case q.confirm && !strings.EqualFold(pressed, "y"):
-		m.say(action.NothingCancelled)
 	case q.confirm:
 		m.cancel(q.task)
 	default:

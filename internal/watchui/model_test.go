@@ -271,6 +271,15 @@ func TestCancelOfAnotherJob(t *testing.T) {
 	b.shows("nothing was cancelled: jupyter no longer has just job 4711")
 }
 
+func TestCancelDeclined(t *testing.T) {
+	b := newBench(t, Options{Status: three()})
+	b.press("c", "n").shows("nothing was cancelled; job 4711 keeps running and is charged while it runs")
+	b.press("2").send(manyJobs(5)).press("j", "j", "j", "c", "esc").shows("nothing was cancelled; job 4714 is still queued and will run")
+	if len(b.tasks) != 0 {
+		t.Errorf("it did %+v", b.tasks)
+	}
+}
+
 func TestOtherJobs(t *testing.T) {
 	st := three()
 	s := &st.Sessions[0]

@@ -39,9 +39,23 @@ func Charged(j api.Job, now time.Time) string {
 	return "charged while it runs"
 }
 
-// IsCharged reports whether a session is down while its job runs.
+// IsCharged reports whether a session is down while a job of it runs, as far as is known. Every viewer asks it: such
+// a session is violet.
 func IsCharged(s api.Session, now time.Time) bool {
-	return s.State == api.SessionDown && s.MayHaveLiveJob(now) && s.Job.State == api.JobRunning
+	_, found := LeftRunning(s, now)
+	return found
+}
+
+// LeftRunning is the job that runs although its session is down.
+func LeftRunning(s api.Session, now time.Time) (j api.Job, found bool) {
+	if !s.MayHaveLiveJob(now) {
+		s.Job = nil
+	}
+	running := slices.DeleteFunc(s.LiveJobs(), func(j api.Job) bool { return j.State.Waiting() || j.State == api.JobCompleting })
+	if s.State != api.SessionDown || len(running) == 0 {
+		return j, false
+	}
+	return running[0], true
 }
 
 // Host is the state of a host. One that does not respond is not said to be connected.

@@ -90,6 +90,33 @@ func TestSession(t *testing.T) {
 	}
 }
 
+func TestIsCharged(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	job := func(state api.JobState, end time.Duration) *api.Job {
+		return &api.Job{ID: "1", State: state, End: now.Add(end)}
+	}
+	other := []api.Job{{ID: "2", State: api.JobRunning}}
+	for name, tt := range map[string]struct {
+		s    api.Session
+		want string // the job
+	}{
+		"its job runs":              {api.Session{State: api.SessionDown, Job: job(api.JobRunning, time.Hour)}, "1"},
+		"its job was not seen":      {api.Session{State: api.SessionDown, Job: job(api.JobUnknown, time.Hour)}, "1"},
+		"its time limit has passed": {api.Session{State: api.SessionDown, Job: job(api.JobRunning, -time.Hour)}, ""},
+		"it waits":                  {api.Session{State: api.SessionDown, Job: job(api.JobQueued, time.Hour)}, ""},
+		"it is about to end":        {api.Session{State: api.SessionDown, Job: job(api.JobCompleting, time.Hour)}, ""},
+		"it has ended":              {api.Session{State: api.SessionDown, Job: job(api.JobFinished, time.Hour)}, ""},
+		"an earlier one runs":       {api.Session{State: api.SessionDown, Job: job(api.JobFinished, 0), Others: other}, "2"},
+		"it waits, another runs":    {api.Session{State: api.SessionDown, Job: job(api.JobQueued, time.Hour), Others: other}, "2"},
+		"the session is up":         {api.Session{State: api.SessionReady, Job: job(api.JobRunning, time.Hour)}, ""},
+		"the session has ended":     {api.Session{State: api.SessionEnded, Job: job(api.JobFinished, 0), Others: other}, ""},
+	} {
+		if got, found := LeftRunning(tt.s, now); got.ID != tt.want || found != IsCharged(tt.s, now) || found != (tt.want != "") {
+			t.Errorf("%s: job %q, %v", name, got.ID, found)
+		}
+	}
+}
+
 func TestHost(t *testing.T) {
 	for want, h := range map[string]api.Host{
 		"waiting for your answer": {State: api.HostConnecting, Asking: "password"},

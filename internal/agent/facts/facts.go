@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/agent/state"
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
+	"tunctl/internal/words"
 	"tunctl/jobwatch"
 )
 
@@ -209,10 +210,8 @@ func (f *Facts) down(now time.Time) Derived {
 		v.Cause = fmt.Sprintf("job %s was last seen queued%s, and will run", j.ID, seenAt(j, now))
 	case !j.End.IsZero() && j.End.Before(now):
 		v.Cause = fmt.Sprintf("the time limit of job %s was %s; its scheduler was not asked since", j.ID, api.ClockText(j.End, now))
-	case j.End.IsZero():
-		v.Cause = fmt.Sprintf("job %s was last seen running%s, and is charged while it runs", j.ID, seenAt(j, now))
 	default:
-		v.Cause = fmt.Sprintf("job %s was last seen running%s; it is charged until %s at most", j.ID, seenAt(j, now), api.ClockText(j.End, now))
+		v.Cause = fmt.Sprintf("job %s was last seen running%s; it is %s", j.ID, seenAt(j, now), words.Charged(*j, now))
 	}
 	return v
 }

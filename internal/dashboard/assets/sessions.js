@@ -57,7 +57,8 @@ const heldText = (s, now) => (now - Date.parse(s.held?.until) > 3600_000 ? "" : 
 // asks reports whether a session waits for a person's answer to its host.
 const asks = (s) => ["connecting", "reconnecting"].includes(s.state) && !!model.hosts.get(s.host)?.asking;
 
-const leftBehind = (s, now) => s.state === "down" && jobAlive(s, now) && !jobWaits(s.job);
+// leftBehind reports whether a job runs although its session is down. Its time limit may have passed since that was said.
+const leftBehind = (s, now) => s.state === "down" && model.texts[s.name]?.charged && (jobAlive(s, now) || othersOf(s).length > 0);
 
 function stateOf(s, now) {
   const [kind, words] = asks(s) ? ["attention", "Waiting for your answer"] : sessionState(s);

@@ -21,7 +21,7 @@ var imports = map[string][]string{
 
 	// Clients of the agent.
 	"tray":               {"internal/action", "internal/api", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/lists", "internal/show", "internal/words"},
-	"internal/action":    {"internal/api", "internal/desktop", "internal/show"},
+	"internal/action":    {"internal/api", "internal/desktop", "internal/show", "internal/words"},
 	"internal/dashboard": {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/freeport", "internal/home", "internal/lists", "internal/localapi", "internal/localsocket", "internal/peer", "internal/show", "internal/words"},
 	"internal/cmdline":   {"internal/api", "internal/suggest", "internal/term"},
 	"internal/editor":    {"internal/api", "internal/lists"},
