@@ -39,6 +39,8 @@ type controller struct {
 	acts     chan choice  // entries chosen elsewhere than in the menu
 	running  sync.WaitGroup
 
+	delivered map[string]bool // the tags of what the notifier has shown; of the goroutine that delivers
+
 	// Owned by the goroutine in Serve.
 	view       view
 	tracker    *tracker
@@ -64,7 +66,7 @@ func newController(o Options, d display, quit func()) *controller {
 		Options: o, desk: *cmp.Or(o.desk, &ownDesk), display: d, quit: quit, acts: make(chan choice, 16), done: make(chan result, 16),
 		view:    view{CanAutostart: o.Autostart != nil},
 		tracker: newTracker(), requested: map[string]time.Time{}, busy: map[choice]bool{}, details: map[string]detailsPage{},
-		outbox:     make(chan request, outboxSize),
+		outbox: make(chan request, outboxSize), delivered: map[string]bool{},
 		dialogDone: make(chan bool, 1),
 	}
 }
@@ -95,6 +97,9 @@ func (c *controller) Serve(ctx context.Context) {
 			delete(c.busy, r.id)
 			if r.err != nil {
 				c.reportFailure(r.id, r.err)
+			} else if _, failed := c.details[r.id.String()]; failed { // before
+				delete(c.details, r.id.String())
+				c.withdraw(notification{name: r.id.String()}.tag())
 			}
 			if r.id.verb == verbAutostart {
 				c.readAutostart(ctx)
@@ -112,7 +117,7 @@ func (c *controller) cleanUp() {
 	c.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
-	for tag := range c.tracker.current {
+	for tag := range c.delivered {
 		if c.notifier == nil || c.notifier.Withdraw(ctx, tag) != nil {
 			break
 		}

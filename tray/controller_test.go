@@ -583,6 +583,17 @@ func TestFailure(t *testing.T) {
 			}
 		}
 	}))
+	t.Run("is withdrawn when the next try works", play(func(t *testing.T, s *stage) {
+		s.status(statuses["ready"])
+		s.err = errors.New("no browser found")
+		s.click("open:jupyter")
+		if n := s.told(t); n.Title != "Could not open jupyter" {
+			t.Fatalf("told %+v", n)
+		}
+		s.err = nil
+		s.click("open:jupyter")
+		s.withdrawn(t, ":open:jupyter")
+	}))
 	t.Run("of a session has the log and what to do", play(func(t *testing.T, s *stage) {
 		failed := session("jupyter", api.SessionFailed, dueTo("the job failed (job 7); its log ends with:\nsrun: <error>\ntoken=s3cr3t"))
 		failed.Hint = "fix the job script; `tunctl logs jupyter` shows the whole log"

@@ -21,6 +21,7 @@ const (
 	kindNeedsLogin = string(api.NoticeNeedsLogin)
 	kindTimeLimit  = string(api.NoticeTimeLimit)
 	kindIdle       = string(api.NoticeIdle)
+	kindConfig     = string(api.NoticeConfig)
 	kindEnded      = "ended"
 	kindLink       = "link"
 )
@@ -53,12 +54,7 @@ type notification struct {
 }
 
 // tag identifies the subject: a later one of the same subject replaces it.
-func (n notification) tag() string {
-	if n.kind == "" {
-		return ""
-	}
-	return n.kind + ":" + n.name
-}
+func (n notification) tag() string { return n.kind + ":" + cmp.Or(n.name, n.title) }
 
 // tracker finds what is worth a notification in a series of statuses. It remembers what was shown, so that
 // nothing is shown twice.
@@ -105,11 +101,7 @@ func (t *tracker) update(st api.Status, requested map[string]time.Time, now time
 }
 
 // shown remembers a notification that was shown, for outdated.
-func (t *tracker) shown(n notification) {
-	if tag := n.tag(); tag != "" {
-		t.current[tag] = n
-	}
-}
+func (t *tracker) shown(n notification) { t.current[n.tag()] = n }
 
 // outdated returns, once, the tags of what was shown and holds no longer.
 func (t *tracker) outdated(st api.Status) []string {
@@ -144,6 +136,10 @@ func (n notification) holds(st api.Status) bool {
 		return found && s.HasLiveJob() && s.Job.End.Sub(n.limit) < time.Minute
 	case kindLink:
 		return found && !s.State.Settled()
+	case kindConfig:
+		return st.Config != nil
+	case "": // of a session, or of an assistant
+		return n.name == "" || found && s.IsUp()
 	case kindIdle:
 		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended() && (s.Idle || !n.idle) && (n.limit.IsZero() || s.IdleEnd.Equal(n.limit))
 	}
@@ -281,7 +277,7 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 		if s.IdleEnd.IsZero() {
 			told.title, told.instead = headline("", s.Name, " is idle"), "End the job from the tray menu."
 		}
-	case told.name == "": // of the config
+	case n.Kind == api.NoticeConfig:
 		told.icon = iconTrouble
 		if first, rest, ok := strings.Cut(n.Text, "; "); ok {
 			told.title, told.body = headline("", words.Capital(first), ""), noteBody(rest)
@@ -374,12 +370,18 @@ func (c *controller) announce(n notification) {
 			}
 		}})
 	}
-	c.enqueue(func(ctx context.Context) error { return c.notifier.Notify(ctx, note) })
+	c.enqueue(func(ctx context.Context) error {
+		c.delivered[note.Tag] = true
+		return c.notifier.Notify(ctx, note)
+	})
 }
 
 // withdraw removes the notification of a tag.
 func (c *controller) withdraw(tag string) {
-	c.enqueue(func(ctx context.Context) error { return c.notifier.Withdraw(ctx, tag) })
+	c.enqueue(func(ctx context.Context) error {
+		delete(c.delivered, tag)
+		return c.notifier.Withdraw(ctx, tag)
+	})
 }
 
 // enqueue leaves a request to the notifier. It drops what does not fit: a slow desktop

@@ -41,7 +41,7 @@ func told() map[string]notification {
 		Kind: api.NoticeNeedsLogin, Host: "narval",
 		Text: "your certificate for narval expires soon: after 12:30, a lost connection needs you to log in again with a new certificate",
 	}, statuses["ready"].Status, noon)
-	all["config"] = noticeNotification(api.Notice{Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{}, noon)
+	all["config"] = noticeNotification(api.Notice{Kind: api.NoticeConfig, Text: "the config has errors; the last valid one stays in use: config.toml:3:1: unknown key \"hots\""}, api.Status{}, noon)
 	all["back"] = backNotification(statuses["ready"].Status.Sessions[0])
 	return all
 }

@@ -241,6 +241,34 @@ func TestNotice(t *testing.T) {
 		synctest.Wait()
 		s.withdrawn(t, "time-limit:jupyter")
 	}))
+	t.Run("of the config is withdrawn when that is right again", play(func(t *testing.T, s *stage) {
+		s.status(statuses["bad-config"])
+		s.notice(api.Notice{Kind: api.NoticeConfig, Text: "the config has errors; the last valid one stays in use: config.toml:3:1"})
+		n := s.told(t)
+		if n.Title != "The config has errors" || len(n.Actions) != 1 {
+			t.Fatalf("told %+v", n)
+		}
+		s.status(statuses["bad-config"])
+		s.status(statuses["ready"])
+		s.withdrawn(t, n.Tag)
+	}))
+	t.Run("of a session is withdrawn with that or with the tray", play(func(t *testing.T, s *stage) {
+		s.status(statuses["ready"])
+		s.notice(api.Notice{Session: "jupyter", Text: "jupyter: continued after 43 min"})
+		if n := s.told(t); n.Tag != ":jupyter" || len(n.Actions) != 0 {
+			t.Fatalf("told %+v", n)
+		}
+		s.status(statuses["ready"])
+		s.status(statuses["down"])
+		s.withdrawn(t, ":jupyter")
+		s.notice(api.Notice{Text: "the assistant no longer waits: it has your yes"})
+		if n := s.told(t); len(n.Actions) != 0 {
+			t.Fatalf("told %+v", n)
+		}
+		s.end()
+		synctest.Wait()
+		s.withdrawn(t, ":The assistant no longer waits")
+	}))
 	t.Run("of an idle job is withdrawn when it is used", play(func(t *testing.T, s *stage) {
 		idle := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
 		idle.Idle = true

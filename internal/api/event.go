@@ -40,6 +40,7 @@ const (
 	NoticeTimeLimit  NoticeKind = "time-limit"  // the job's end is near, or what follows it
 	NoticeNeedsLogin NoticeKind = "needs-login" // a host will soon need the user
 	NoticeIdle       NoticeKind = "idle"        // a running job is not used
+	NoticeConfig     NoticeKind = "config"      // the config has errors, as the status says from then on
 )
 
 // Notice is a message for the user about a session or a host. Its text reads as

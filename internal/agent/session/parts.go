@@ -70,9 +70,6 @@ func (a *Parts) Reload() {
 	if !changed {
 		return
 	}
-	if err != nil {
-		a.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
-	}
 	a.Hosts.Reload()
 	for _, s := range a.Sessions.Live() {
 		if s.origin == fromConfig || s.origin == orphaned {
@@ -80,6 +77,9 @@ func (a *Parts) Reload() {
 		}
 	}
 	a.Hub.Publish(api.Event{Type: api.EventStatus})
+	if err != nil {
+		a.Hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Kind: api.NoticeConfig, Text: "the config has errors; the last valid one stays in use: " + err.Error()}})
+	}
 }
 
 // Limits bound what the agent does without being asked, and how long it waits.
