@@ -20,7 +20,7 @@ func Status(l term.Layout, st api.Status, detailed bool, now time.Time) string {
 	if detailed {
 		notes = sessionNotes
 	}
-	text, sessions := sharedCauses(l, st.Sessions)
+	text, sessions := SharedCauses(l, st.Sessions)
 	text += sessionTable(sessions, notes, now).Draw(l)
 	if len(st.Hosts) == 0 {
 		return text
@@ -32,8 +32,8 @@ func Status(l term.Layout, st api.Status, detailed bool, now time.Time) string {
 	return text + "\n" + Hosts(st.Hosts, said, now).Draw(l)
 }
 
-// sharedCauses has what several sessions of a host wait for, once, and the sessions without it.
-func sharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Session) {
+// SharedCauses has what several sessions of a host wait for, once, and the sessions without it.
+func SharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Session) {
 	of := func(s api.Session) [3]string { return [3]string{s.Host, s.Cause, AnySession(s.Hint, s.Name)} }
 	shared := map[[3]string]int{}
 	for _, s := range list {
@@ -44,9 +44,9 @@ func sharedCauses(l term.Layout, list []api.Session) (text string, rest []api.Se
 	for _, s := range list {
 		if n := shared[of(s)]; n > 1 {
 			shared[of(s)] = -1 // told
-			text += l.Paint(term.Bold, s.Host) + ", " + words.Count(n, "session") + ":\n" + l.Note(s.Cause)
+			text += l.Paint(term.Bold, api.Sanitize(s.Host)) + ", " + words.Count(n, "session") + ":\n" + l.Note(api.Sanitize(s.Cause))
 			if s.Hint != "" {
-				text += l.Note("→ " + AnySession(s.Hint, s.Name))
+				text += l.Note("→ " + api.Sanitize(AnySession(s.Hint, s.Name)))
 			}
 			text += "\n"
 		}

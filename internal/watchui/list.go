@@ -27,6 +27,7 @@ type row struct {
 type list struct {
 	rows  []row
 	table *term.Table
+	above []string // what is wrong with hosts, above their sessions
 }
 
 // list is what the view lists: all of its kind that have the filter's text.
@@ -36,12 +37,12 @@ func (m *model) list() list {
 		jobs := found(m.jobs, m.filter, func(j api.HostJob) []string {
 			return []string{j.ID, j.Name, words.Job(j.State), j.Node, j.Queue, j.Host, j.Reason, j.Hint}
 		})
-		return list{lists.Map(jobs, m.jobRow), show.Jobs(jobs, true, m.now)}
+		return list{rows: lists.Map(jobs, m.jobRow), table: show.Jobs(jobs, true, m.now)}
 	case hostsView:
 		hosts := found(m.status.Hosts, m.filter, func(h api.Host) []string {
 			return []string{h.Alias, h.User, h.Hostname, words.Host(h), h.Cause}
 		})
-		return list{lists.Map(hosts, hostRow), show.Hosts(hosts, nil, m.now)}
+		return list{rows: lists.Map(hosts, hostRow), table: show.Hosts(hosts, nil, m.now)}
 	}
 	sessions := found(m.status.Sessions, m.filter, func(s api.Session) []string {
 		texts := []string{s.Name, s.Host, words.Session(s, m.now), s.Cause}
@@ -51,10 +52,12 @@ func (m *model) list() list {
 		return texts
 	})
 	if m.view == sessionsView {
-		return list{lists.Map(sessions, m.sessionRow), show.Sessions(sessions, m.now)}
+		text, rest := show.SharedCauses(m.layout(0), sessions)
+		above := strings.Split(text, "\n")
+		return list{lists.Map(sessions, m.sessionRow), show.Sessions(rest, m.now), above[:min(len(above)-1, m.bodyHeight()/3)]}
 	}
 	running := slices.DeleteFunc(sessions, func(s api.Session) bool { return !s.RunsJob() })
-	return list{lists.Map(running, m.sessionRow), show.Use(running, m.usage, m.now)}
+	return list{rows: lists.Map(running, m.sessionRow), table: show.Use(running, m.usage, m.now)}
 }
 
 // found are the items that have a text.

@@ -138,6 +138,13 @@ var screens = []struct {
 	way  func(*bench)
 }{
 	{"sessions", func(*bench) {}},
+	{"a host in trouble", func(b *bench) {
+		st := three()
+		for i := range 2 {
+			st.Sessions[i].State, st.Sessions[i].Cause, st.Sessions[i].Hint = api.SessionNeedsLogin, "you logged out of narval", "`tunctl login narval` reconnects"
+		}
+		b.send(statusMsg{st, noon})
+	}},
 	{"the second session is chosen", func(b *bench) { b.press("j") }},
 	{"details", func(b *bench) { b.press("enter") }},
 	{"jobs", func(b *bench) { b.press("2").send(manyJobs(3)) }},
@@ -269,6 +276,26 @@ func TestCancelOfAnotherJob(t *testing.T) {
 		t.Errorf("it did %+v", b.tasks)
 	}
 	b.shows("nothing was cancelled: jupyter no longer has just job 4711")
+}
+
+func TestHostInTrouble(t *testing.T) {
+	st := three()
+	const cause = "narval is not responding since 11:58:00"
+	for i := range 2 {
+		st.Sessions[i].State, st.Sessions[i].Cause = api.SessionReconnecting, cause
+	}
+	st.Sessions[2].State, st.Sessions[2].Cause, st.Sessions[2].Hint = api.SessionReady, "", ""
+	b := newBench(t, Options{Status: st})
+	b.shows("narval, 2 sessions:", "  "+cause+"\n\n  SESSION", "› jupyter  narval   reconnecting")
+	if n := strings.Count(b.screen(), cause); n != 1 {
+		t.Errorf("it is said %d times on\n%s", n, b.screen())
+	}
+	b.press("j", "enter").shows("train", cause)
+	b.press("esc", "/train", "enter").shows("train", cause)
+	st.Sessions[0].State, st.Sessions[1].State, st.Sessions[0].Cause, st.Sessions[1].Cause = api.SessionReady, api.SessionReady, "", ""
+	if b.send(statusMsg{st, noon}); strings.Contains(b.screen(), "responding") {
+		t.Errorf("after it:\n%s", b.screen())
+	}
 }
 
 func TestCancelDeclined(t *testing.T) {
@@ -504,8 +531,11 @@ func TestScreensOfHostileText(t *testing.T) {
 	const bad = "x\x1b]0;owned\x07\x1b[2J\x1b[1;1H\u009b2J\u202e\x00\x08\x7f"
 	job := &api.Job{ID: "1" + bad, Name: bad, State: api.JobRunning, Node: bad, Reason: bad, Hint: bad}
 	st := api.Status{
-		Sessions: []api.Session{{Name: "s", Host: bad, State: api.SessionReady, Cause: bad, Hint: bad, URL: bad, Job: job}},
-		Hosts:    []api.Host{{Alias: bad, Hostname: bad, State: api.HostUp, Cause: bad}},
+		Sessions: []api.Session{
+			{Name: "s", Host: bad, State: api.SessionReady, Cause: bad, Hint: bad, URL: bad, Job: job},
+			{Name: "a", Host: bad, State: api.SessionConnecting, Cause: bad, Hint: bad}, {Name: "b", Host: bad, State: api.SessionConnecting, Cause: bad, Hint: bad},
+		},
+		Hosts: []api.Host{{Alias: bad, Hostname: bad, State: api.HostUp, Cause: bad}},
 	}
 	o := Options{Status: st}
 	b := newBench(t, o)

@@ -159,13 +159,13 @@ func (m *model) body() []string {
 	header, lines := l.table.Lines(m.layout(markWidth))
 	at := m.cursors[m.view].index(l.rows)
 	lines[at][0] = ansi.Strip(lines[at][0]) // the chosen row has one colour
-	return append([]string{"  " + header}, m.window(lines, at)...)
+	return append(append(l.above, "  "+header), m.window(lines, at, m.bodyHeight()-1-len(l.above))...)
 }
 
 // window is the part of the rows that fits. Where not all notes fit, those of the chosen row are
 // shown below the rows, which stay where they are.
-func (m *model) window(rows [][]string, chosen int) []string {
-	shown, notes := split(rows, m.bodyHeight()-1)
+func (m *model) window(rows [][]string, chosen, height int) []string {
+	shown, notes := split(rows, height)
 	var lines []string
 	first := m.cursors[m.view].first
 	for i := first; i < min(len(rows), first+shown); i++ {
@@ -211,7 +211,7 @@ func (m *model) scroll() {
 	}
 	l := m.list()
 	_, lines := l.table.Lines(m.layout(markWidth))
-	shown, _ := split(lines, m.bodyHeight()-1)
+	shown, _ := split(lines, m.bodyHeight()-1-len(l.above))
 	c := &m.cursors[m.view]
 	at := c.index(l.rows)
 	c.first = max(0, min(max(c.first, at-shown+1), at, len(lines)-shown))
