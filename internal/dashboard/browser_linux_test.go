@@ -125,12 +125,17 @@ func TestPageReconnect(t *testing.T) {
 
 func TestPageNotices(t *testing.T) {
 	s := api.Session{Name: "nb", Host: "mycluster", State: api.SessionReady, Job: &api.Job{ID: "206", State: api.JobRunning, End: time.Now().Add(time.Hour)}, Forwards: []api.Forward{}}
-	extended := make(chan struct{})
+	extended, fixed := make(chan struct{}), make(chan struct{})
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
 		out := localapi.NewLines(w)
 		_ = out.Send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}}})
 		_ = out.Send(api.Event{Type: api.EventNotice, Time: time.Now(), Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: "nb", Text: "nb ends at 16:05: save your work"}})
+		wrong := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}, Config: &api.Problem{Message: "config.toml:3:1"}}
+		_ = out.Send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &wrong})
+		_ = out.Send(api.Event{Type: api.EventNotice, Time: time.Now(), Notice: &api.Notice{Kind: api.NoticeConfig, Text: "the config has errors: config.toml:3:1"}})
+		<-fixed
+		_ = out.Send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}}})
 		<-extended
 		job := *s.Job
 		job.End = job.End.Add(time.Hour)
@@ -139,7 +144,11 @@ func TestPageNotices(t *testing.T) {
 		<-r.Context().Done()
 	})
 	page := pageOf(t, routes)
-	must.Do(t, page.Until(t.Context(), `document.querySelector("#needs .notice")?.textContent.startsWith("nb ends at 16:05: save your work")`))
+	const notices = `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join("|") === `
+	const ends = "nb ends at 16:05: save your work"
+	must.Do(t, page.Until(t.Context(), notices+`"The config file has errors; changes take effect once they are fixed: config.toml:3:1|`+ends+`"`))
+	close(fixed)
+	must.Do(t, page.Until(t.Context(), notices+`"`+ends+`"`))
 	close(extended)
 	must.Do(t, page.Until(t.Context(), `!document.querySelector("#needs .notice")`))
 }
@@ -444,8 +453,16 @@ func TestPageHostInTrouble(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "far", State: api.HostWaiting, Cause: cause}}, Sessions: []api.Session{
 		{Name: "nb", Host: "far", State: api.SessionReconnecting, Cause: cause, Forwards: []api.Forward{}},
 		{Name: "db", Host: "far", State: api.SessionConnecting, Cause: cause, Forwards: []api.Forward{}},
-		{Name: "bad", Host: "near", State: api.SessionFailed, Cause: "job 7 failed", Forwards: []api.Forward{}},
+		{Name: "bad", Host: "near", State: api.SessionFailed, Cause: "job 7 failed", Hint: "fix the job script; then run `tunctl up bad` again; `tunctl logs bad` shows the whole log", Forwards: []api.Forward{}},
 	}}
+	const silent, out = "stuck is not responding since 11:58:00", "you logged out of left"
+	st.Hosts = append(st.Hosts, api.Host{Alias: "stuck", State: api.HostUp, NotRespondingSince: time.Now(), Cause: silent}, api.Host{Alias: "left", State: api.HostDown}, api.Host{Alias: "near", State: api.HostUp})
+	st.Sessions = append(st.Sessions,
+		api.Session{Name: "lab", Host: "stuck", State: api.SessionReconnecting, Cause: silent + "; job 8 reached its time limit at 12:00", Forwards: []api.Forward{}},
+		api.Session{Name: "rstudio", Host: "left", State: api.SessionNeedsLogin, Cause: out, Hint: "`tunctl login left` reconnects", Forwards: []api.Forward{}},
+		api.Session{Name: "vnc", Host: "left", State: api.SessionNeedsLogin, Cause: out, Hint: "`tunctl login left` reconnects", Forwards: []api.Forward{}},
+		api.Session{Name: "idle", Host: "left", State: api.SessionDown, Forwards: []api.Forward{}},
+	)
 	tried := make(chan struct{}, 1)
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /v1/watch", watched(&st))
@@ -455,9 +472,11 @@ func TestPageHostInTrouble(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.Host{Alias: "far"})
 	})
 	page := pageOf(t, routes)
-	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join() === "far: no network; next attempt in 40 s"`))
-	must.Do(t, page.Until(t.Context(), `document.body.textContent.split("no network").length === 2`)) // it is said once
-	must.Do(t, page.Until(t.Context(), `["nb", "db"].every((n) => document.querySelector("[data-session=" + n + "] .cause").textContent === "waits for far")`))
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join() === "far: no network; next attempt in 40 s,stuck is not responding since 11:58:00,left: you logged out of left"`))
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice button")].map((e) => e.textContent).join() === "Try now,Try now,Log in…"`))
+	must.Do(t, page.Until(t.Context(), `["no network", "not responding since", "you logged out"].every((text) => document.body.textContent.split(text).length === 2)`)) // it is said once
+	must.Do(t, page.Until(t.Context(), `["nb", "db", "lab", "rstudio", "vnc"].map((n) => document.querySelector("[data-session=" + n + "] .cause").textContent).join() === "waits for far,waits for far,waits for stuck; job 8 reached its time limit at 12:00,waits for left,waits for left"`))
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll(".hint")].map((e) => e.textContent).join() === "Fix the job script"`))
 	must.Do(t, page.Evaluate(t.Context(), `document.querySelector("#needs button").click()`, nil))
 	wait.For(t, "the host is tried", tried)
 

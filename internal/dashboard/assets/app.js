@@ -10,7 +10,7 @@ import { closeLogs, drawLogs, openLogs, startLogs } from "./logs.js";
 import { apply, changed, model, onChange, stopped } from "./model.js";
 import { enter, isOwnServer, lines, Refused, request } from "./server.js";
 import { drawSessions, foremost } from "./sessions.js";
-import { clock, hintOf, hostLabel, jobEnded, waitsFor } from "./words.js";
+import { clock, hintOf, hostLabel, jobEnded, troubleOf, waitsFor } from "./words.js";
 
 const retry = 2000; // ms between attempts to reach the dashboard's server
 const tick = 5000; // ms between drawings of what changes with time
@@ -111,8 +111,10 @@ function drawNeeds() {
   }
   if (live && config) need("config", `The config file has errors; changes take effect once they are fixed: ${config.message}`);
   if (live && paused) need("paused", `${paused.message}. Starting a session connects again.`);
-  for (const host of new Set([...model.sessions.values()].map(waitsFor))) {
-    if (host) need(host.alias, [`${hostLabel(host.alias)}: ${host.cause}`, hintOf(host)].filter(Boolean).join(". "), connectButton(host));
+  for (const [host, s] of new Map([...model.sessions.values()].map((s) => [waitsFor(s), s]))) {
+    if (!host) continue;
+    const label = hostLabel(host.alias), trouble = troubleOf(s);
+    need(host.alias, [trouble.startsWith(label) ? trouble : `${label}: ${trouble}`, hintOf(host)].filter(Boolean).join(". "), connectButton(host));
   }
   for (const [id, notice] of model.notices) {
     const close = () => {
@@ -127,6 +129,7 @@ function drawNeeds() {
 
 function holds({ kind, session, host, limit }) {
   const s = model.sessions.get(session), over = !s?.job || jobEnded(s.job);
+  if (kind === "config") return false; // the status says it
   if (kind === "needs-login") return model.hosts.get(host)?.state === "up"; // it will be needed
   if (kind === "time-limit") return !over && s.job.end === limit;
   return kind === "idle" ? !over && (s.idle || s.idleEnd) : !session || !!s;

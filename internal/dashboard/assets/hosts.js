@@ -14,9 +14,8 @@ export function drawHosts(now) {
 
 // connectButton has a host log in or try again.
 export function connectButton({ alias, state }) {
-  const label = { "needs-login": "Log in…", waiting: "Try now" }[state] ?? "Connect";
-  const what = state === "needs-login" ? "Log in to" : label;
-  return button(label, { key: what, class: "main", "aria-label": `${what} ${alias}` }, ({ target }) => act(target, `log in to ${alias}`, pathOf("hosts", alias, "login")));
+  const again = ["waiting", "up"].includes(state);
+  return button(again ? "Try now" : "Log in…", { key: "connect", class: "main", "aria-label": again ? `Try ${alias} now` : `Log in to ${alias}` }, ({ target }) => act(target, `log in to ${alias}`, pathOf("hosts", alias, "login")));
 }
 
 function card(host, now) {

@@ -6,7 +6,7 @@ import { button, byId, commands, copyable, draw, facts, h, list, moreMenu, tell,
 import { changed, model } from "./model.js";
 import { pathOf } from "./server.js";
 import { extendJob, startJob, startWith } from "./start.js";
-import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState, waitsFor } from "./words.js";
+import { bytes, clock, duration, hintOf, hostLabel, jobAlive, jobWaits, sentence, sessionState, troubleOf, waitsFor } from "./words.js";
 
 export function drawSessions(now) {
   const sessions = [...model.sessions.values()];
@@ -98,7 +98,7 @@ function row(s, now) {
 }
 
 function causeOf(s) {
-  if (waitsFor(s)) return `waits for ${hostLabel(s.host)}`;
+  if (waitsFor(s)) return `waits for ${hostLabel(s.host)}${s.cause.slice(troubleOf(s).length)}`;
   return asks(s) ? "answer in the window that asks" : s.cause ?? "";
 }
 

@@ -26,14 +26,21 @@ export function clock(time, now = new Date()) {
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-// hintOf is what to do about a session or a host, but for what the buttons beside it do.
-export const hintOf = ({ hint = "" }) => (/^run `tunctl login |^`tunctl up \S+` reconnects/.test(hint) ? "" : sentence(hint));
+const buttons = /^((then|run) )*`tunctl (login|up|down|logs) [^`]*`( in a terminal| (re)?connects| (tries |asks )?again| tries now| ends the job| starts a new one| shows (the whole|its) log)?$/;
 
-// waitsFor is the host that keeps a session from going on.
+// hintOf is what to do about a session or a host, but for what the buttons beside it do.
+export const hintOf = ({ hint = "" }) => sentence(hint.split("; ").filter((part) => !buttons.test(part)).join("; "));
+
+// waitsFor is the host that keeps a session from going on: it is not connected, does not respond or was logged out.
 export function waitsFor(s) {
   const h = model.hosts.get(s.host);
-  return h?.cause && !h.asking && !["up", "connecting"].includes(h.state) && s.cause?.startsWith(h.cause) ? h : undefined;
+  if (!h || h.asking || h.state === "connecting") return undefined;
+  const waits = h.state === "down" ? s.state === "needs-login" : h.cause && s.cause?.startsWith(h.cause);
+  return waits && (h.state !== "up" || h.notRespondingSince) ? h : undefined;
 }
+
+// troubleOf is what is wrong with the host that a session waits for.
+export const troubleOf = (s) => model.hosts.get(s.host).cause || s.cause.split("; ")[0];
 
 export function bytes(n) {
   const units = ["B", "kB", "MB", "GB", "TB"];
