@@ -138,6 +138,7 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	if job.State.Ended() { // the accounting does not count its runs
 		job.Restarts = max(job.Restarts, x.job.Restarts)
 	}
+	job.Limit, job.Asks = cmp.Or(job.Limit, x.job.Limit), cmp.Or(job.Asks, x.job.Asks)
 	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
 	job.Seen = x.job.Seen
 	if at := asked.Round(0).UTC(); x.passive && at.After(job.Seen) || at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {

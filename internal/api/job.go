@@ -56,8 +56,12 @@ type Job struct {
 	Start         time.Time `json:"start,omitzero"`
 	End           time.Time `json:"end,omitzero"` // when it ended; of a running job, its time limit
 	ExpectedStart time.Time `json:"expectedStart,omitzero"`
-	Seen          time.Time `json:"seen,omitzero"` // of a session's job: when the scheduler last reported it
-	Log           string    `json:"log,omitempty"`
+	// Limit is how long it may run, in seconds, and Asks what it asks for besides, in its scheduler's words: not every
+	// list has them.
+	Limit int64     `json:"limit,omitempty"`
+	Asks  string    `json:"asks,omitempty"`
+	Seen  time.Time `json:"seen,omitzero"` // of a session's job: when the scheduler last reported it
+	Log   string    `json:"log,omitempty"`
 	// OtherLogs are other files that it writes: its standard error if that is separate,
 	// and what its script redirects.
 	OtherLogs []string `json:"otherLogs,omitempty"`

@@ -416,6 +416,7 @@ func TestPageJobs(t *testing.T) {
 	answer("GET /v1/status", st)
 	answer("GET /v1/hosts/mycluster/last-jobs", api.JobsResponse{Jobs: []api.Job{job, {ID: "207", State: api.JobQueued}}})
 	answer("GET /v1/hosts/mycluster/jobs/206", api.JobResponse{Job: job})
+	answer("GET /v1/hosts/mycluster/jobs/207", api.JobResponse{Job: api.Job{ID: "207", State: api.JobQueued, Hint: "other jobs come first", Limit: 90 * 60, Asks: "account=def,cpu=4"}})
 	asked, goOn := make(chan api.EndJobsRequest, 2), make(chan struct{})
 	routes.HandleFunc("POST /v1/end-jobs", func(w http.ResponseWriter, r *http.Request) {
 		var req api.EndJobsRequest
@@ -437,7 +438,9 @@ func TestPageJobs(t *testing.T) {
 	do(`document.getElementById("link")?.textContent === "Live"`, `location.hash = "jobs"`)
 	do(`document.querySelector("#jobs-rows [aria-label='Select job 206']")?.closest("tr").querySelector(".about").textContent === "bda"`, `document.querySelectorAll("#jobs-rows .fold")[1].click()`)
 	do(`document.querySelector("#jobs-rows dl")?.checkVisibility() || [...document.querySelectorAll("#jobs-rows .details")].some((d) => d.textContent.includes("time limit"))`, `document.querySelectorAll("#jobs-rows input").forEach((box) => box.click())`)
-	do(`document.querySelector("[aria-label='Log of job 206']").hash === "#logs/mycluster/206"`, ``)
+	do(`document.querySelector("[aria-label='Log of job 206']").hash === "#logs/mycluster/206"`, `document.querySelectorAll("#jobs-rows .fold")[0].click()`)
+	do(`["time limit1 h 30 min", "asks foraccount=def,cpu=4", "reasonother jobs come first"].every((fact) => document.querySelector("#jobs-rows .details").textContent.includes(fact))`, ``)
+	do(`document.querySelector("[aria-label='Log of job 207']").hash === "#logs/mycluster/207"`, ``)
 	do(`document.getElementById("jobs-end").textContent === "End 2 jobs…"`, `document.getElementById("jobs-end").click()`)
 	do(`document.getElementById("dialog").open`, `document.getElementById("dialog-yes").click()`)
 	do(`document.getElementById("jobs-end").textContent === "Ending job 2 of 2…" && document.getElementById("jobs-end").disabled && getComputedStyle(document.getElementById("jobs-end")).opacity < 1`, `document.getElementById("jobs-end").click()`)

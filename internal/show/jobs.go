@@ -99,9 +99,12 @@ func JobPage(l term.Layout, j api.HostJob, now time.Time) string {
 
 // JobFacts are names and values; an empty value is unknown.
 func JobFacts(j api.Job, host string, now time.Time) [][2]string {
-	ends := "ended"
+	ends, end := "ended", minuteTime(j.End)
 	if !j.State.Ended() {
 		ends = "time limit"
+	}
+	if end == "" && j.Limit > 0 {
+		end = api.DurationText(time.Duration(j.Limit) * time.Second)
 	}
 	facts := [][2]string{
 		{"job", j.ID},
@@ -113,7 +116,8 @@ func JobFacts(j api.Job, host string, now time.Time) [][2]string {
 		{"queue", j.Queue},
 		{"submitted", minuteTime(j.Submitted)},
 		{"started", minuteTime(j.Start)},
-		{ends, minuteTime(j.End)},
+		{ends, end},
+		{"asks for", j.Asks},
 		{"log", j.Log},
 		{"other logs", strings.Join(j.OtherLogs, ", ")},
 	}

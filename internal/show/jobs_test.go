@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,24 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+func TestJobFactsOfAWaitingJob(t *testing.T) {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
+	j := api.Job{ID: "7", State: api.JobQueued, Reason: "Priority", Hint: "other jobs come first", Limit: 90 * 60, Asks: "account=def,cpu=4,mem=16G"}
+	facts := map[string]string{}
+	for _, fact := range JobFacts(j, "m3", now) {
+		facts[fact[0]] = fact[1]
+	}
+	for name, want := range map[string]string{"time limit": "1 h 30 min", "asks for": "account=def,cpu=4,mem=16G", "reason": "other jobs come first"} {
+		if facts[name] != want {
+			t.Errorf("%s: %q, want %q", name, facts[name], want)
+		}
+	}
+	j.State, j.End = api.JobRunning, now.Add(time.Hour)
+	if got := JobFacts(j, "m3", now); !slices.Contains(got, [2]string{"time limit", "2026-03-02 13:00"}) {
+		t.Errorf("of one that runs: %q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package gridengine
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -72,6 +73,19 @@ func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+func TestWhatAGridEngineJobAsksFor(t *testing.T) {
+	const request = "<qstat_l_requests><CE_name>%s</CE_name><CE_valtype>3</CE_valtype><CE_stringval>%s</CE_stringval></qstat_l_requests>"
+	records := parseRecords("<detailed_job_info><djob_info><element><JB_job_number>7</JB_job_number><JB_hard_resource_list>" +
+		fmt.Sprintf(request, "h_rt", "7200") + fmt.Sprintf(request, "h_vmem", "2G") + fmt.Sprintf(request, "gpu", "1") + "</JB_hard_resource_list></element></djob_info></detailed_job_info>")
+	if len(records) != 1 {
+		t.Fatalf("%d records", len(records))
+	}
+	var job api.Job
+	if records[0].addTo(&job, row{}); job.Limit != 7200 || job.Asks != "h_vmem=2G,gpu=1" {
+		t.Errorf("%+v", job)
 	}
 }
 

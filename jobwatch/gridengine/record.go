@@ -29,6 +29,8 @@ type record struct {
 	predecessors   bool              // it waits for other jobs
 	errors         map[string]string // by task: why it is in error
 	restarted      bool
+	requests       []string // NAME=VALUE
+	limit          time.Duration
 	messages       []string // of the scheduler, those about this job first
 }
 
@@ -84,6 +86,15 @@ func (e *element) record() record {
 		errors:       map[string]string{},
 	}
 	r.stdout, r.stderr = e.path("JB_stdout_path_list"), e.path("JB_stderr_path_list")
+	e.each(func(x *element) {
+		switch name := x.child("CE_name"); name {
+		case "":
+		case "h_rt":
+			r.limit = sched.ParseClockTime(x.child("CE_stringval"))
+		default:
+			r.requests = append(r.requests, name+"="+x.child("CE_stringval"))
+		}
+	})
 	for _, list := range e.all("JB_ja_tasks") {
 		task := ""
 		list.each(func(x *element) {
@@ -140,6 +151,7 @@ var causePrefix = regexp.MustCompile(`^(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d )?(?:\[
 func (r *record) addTo(job *api.Job, row row) {
 	job.Name, job.Script = r.name, sched.AbsolutePath(r.workdir, r.script)
 	job.Submitted = cmp.Or(r.submitted, job.Submitted)
+	job.Limit, job.Asks = int64(r.limit.Seconds()), strings.Join(r.requests, ",")
 	if r.restarted {
 		job.Restarts = max(job.Restarts, 1)
 	}

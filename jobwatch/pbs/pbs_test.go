@@ -70,10 +70,17 @@ func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	start := time.Date(2026, 11, 15, 0, 13, 42, 0, time.UTC)
 	want := []api.Job{{
 		ID: "1234.pbs101", Name: "jupyterlab", State: api.JobRunning, Node: "x1000c0s2b0n0", Nodes: "x1000c0s2b0n0,x1000c0s2b0n1", Queue: "g1", Restarts: 1,
-		Submitted: start.Add(-2 * time.Second), Start: start, End: start.Add(2 * time.Hour), Script: "/home/users/alice/work/jupyter_pytorch.sh",
+		Submitted: start.Add(-2 * time.Second), Start: start, End: start.Add(2 * time.Hour), Script: "/home/users/alice/work/jupyter_pytorch.sh", Limit: 7200,
 	}}
 	if !reflect.DeepEqual(jobs, want) {
 		t.Errorf("got  %+v\nwant %+v", jobs, want)
+	}
+}
+
+func TestWhatAPBSJobAsksFor(t *testing.T) {
+	jobs := parseQstat("Job Id: 7.pbs\n    job_state = Q\n    Resource_List.mem = 8gb\n    Resource_List.select = 1:ncpus=4\n    Resource_List.walltime = 36:00:00\n")
+	if len(jobs) != 1 || jobs[0].Limit != 36*3600 || jobs[0].Asks != "select=1:ncpus=4 mem=8gb" {
+		t.Errorf("%+v", jobs)
 	}
 }
 

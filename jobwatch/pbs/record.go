@@ -79,6 +79,12 @@ func (r record) job() api.Job {
 		Script:    r.absolute(r.script()),
 		Submitted: sched.ParseTime(r["ctime"]),
 		Restarts:  max(sched.Count(r["run_count"], 1)-1, 0),
+		Limit:     int64(sched.ParseClockTime(r["Resource_List.walltime"]).Seconds()),
+	}
+	for _, name := range []string{"select", "nodes", "ncpus", "ngpus", "mem"} {
+		if value := r["Resource_List."+name]; value != "" {
+			job.Asks = strings.TrimPrefix(job.Asks+" "+name+"="+value, " ")
+		}
 	}
 	if r["array_id"] != "" {
 		job.Task = r["array_index"]

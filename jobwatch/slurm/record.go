@@ -168,6 +168,12 @@ func (r record) job() api.Job {
 		Reason: strings.ReplaceAll(known(r["Reason"]), "_", " "),
 		Script: known(r["Command"]),
 		Log:    r.output("StdOut"),
+		Limit:  int64(parseDuration(r["TimeLimit"]).Seconds()),
+	}
+	for _, ask := range []struct{ name, value string }{{"account=", r["Account"]}, {"qos=", r["QOS"]}, {"", cmp.Or(r["ReqTRES"], r["TRES"])}, {"constraint=", r["Features"]}} {
+		if value := known(ask.value); value != "" {
+			job.Asks = strings.TrimPrefix(job.Asks+","+ask.name+value, ",")
+		}
 	}
 	if file := r.output("StdErr"); file != "" && file != job.Log {
 		job.OtherLogs = []string{file}

@@ -78,7 +78,7 @@ func TestSqueueIsReadWhateverAJobIsCalled(t *testing.T) {
 
 func TestScontrolIsReadWhateverAJobIsCalled(t *testing.T) {
 	const rest = " UserId=u(2001) GroupId=g(2001) MCS_label=N/A Priority=1 Nice=0 Account=p QOS=normal JobState=%STATE% Reason=None Dependency=(null)" +
-		" Requeue=1 Restarts=1 BatchFlag=1 Reboot=0 ExitCode=0:9 SubmitTime=1794702600 EligibleTime=1794702600 StartTime=1794702650 EndTime=1794706250" +
+		" Requeue=1 Restarts=1 BatchFlag=1 Reboot=0 ExitCode=0:9 TimeLimit=1-01:00:00 SubmitTime=1794702600 EligibleTime=1794702600 StartTime=1794702650 EndTime=1794706250" +
 		" Partition=gpu AllocNode:Sid=login1:907 ReqNodeList=(null) ExcNodeList=(null) NodeList=cn01 BatchHost=cn01 TRES=cpu=1,mem=200M" +
 		" Features=(null) Network=(null) Command=/home/u/.tunctl/t 1/job.sh WorkDir=/home/u/NodeList=evil StdErr=/home/u/a b.err StdIn=/dev/null StdOut=/home/u/a b.42.log Power= \n"
 	out := "JobId=42 JobName=JobState=FAILED NodeList=evil UserId=x(1) y" + strings.Replace(rest, "%STATE%", "RUNNING", 1) +
@@ -90,7 +90,7 @@ func TestScontrolIsReadWhateverAJobIsCalled(t *testing.T) {
 	want := api.Job{
 		ID: "42", Name: "JobState=FAILED NodeList=evil UserId=x(1) y", State: api.JobRunning, Node: "cn01", Queue: "gpu", Restarts: 1,
 		Submitted: at(1794702600), Start: at(1794702650), End: at(1794706250), Log: "/home/u/a b.42.log",
-		OtherLogs: []string{"/home/u/a b.err"}, Script: "/home/u/.tunctl/t 1/job.sh",
+		OtherLogs: []string{"/home/u/a b.err"}, Script: "/home/u/.tunctl/t 1/job.sh", Limit: 25 * 3600, Asks: "account=p,qos=normal,cpu=1,mem=200M",
 	}
 	if !reflect.DeepEqual(jobs[0], want) {
 		t.Errorf("got  %+v\nwant %+v", jobs[0], want)
