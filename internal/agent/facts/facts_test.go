@@ -36,6 +36,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 		"the host waits for a network": {Facts{Started: true, Host: api.Host{State: api.HostWaiting, Cause: "no route"}, Saved: wanted}, api.SessionConnecting, "no route"},
 		"the host needs a person":      {Facts{Started: true, Host: api.Host{State: api.HostNeedsLogin, Cause: "a code"}, Saved: wanted}, api.SessionNeedsLogin, "a code"},
 		"the host may have banned us":  {Facts{Started: true, Host: api.Host{State: api.HostBlocked, Cause: "banned"}, Saved: wanted}, api.SessionFailed, "banned"},
+		"its key changed, a job waits": {Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostBlocked, Cause: "another key"}, Saved: saved(job(api.JobQueued), nil)}, api.SessionNeedsLogin, "another key"},
 		"a person logged out":          {Facts{Started: true, Served: true, Host: api.Host{Alias: "narval", State: api.HostDown}, Saved: wanted}, api.SessionNeedsLogin, "you logged out of narval"},
 		"the link is lost":             {Facts{Started: true, Served: true, Host: api.Host{State: api.HostWaiting}, Saved: wanted}, api.SessionReconnecting, ""},
 		"the host does not respond":    {Facts{Started: true, Served: true, Answers: true, Host: stalled, Saved: wanted}, api.SessionReconnecting, "not responding"},
