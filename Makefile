@@ -198,6 +198,7 @@ code-server: testreport ## install code-server from npm, once, in 3 to 15 minute
 campaign: code-server ## run every fault against a session on real parts and write docs/faults.md; code-server; 10,000 random sequences of each model; needs root
 	TUNCTL_SEQUENCES=10000 $(GO) test -count=1 -timeout 60m -run '^(TestEveryChargedJobIsKnown|TestModel)$$' ./internal/agent ./tunnel/node
 	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -race -v -timeout 60m -parallel 6 -run 'TestTheSessionOutlivesEveryFault|TestWhatALostConnectionCosts|TestWhatTwentyLostConnectionsLeave|TestWhatRunsInsideAJobContinuesAtAnotherAddress' ./internal/dev/e2e -update
+	TUNCTL_REAL=1 TUNCTL_CUTS=1 TUNCTL_ARTIFACTS=$(ARTIFACTS) $(GO) test -v -count=1 -timeout 60m -parallel 6 -run TestGonePages ./internal/dev/e2e -update
 
 soak: ## drop the link every few seconds for 10 minutes, and kill agents for 10 more; check every byte and look for leaks
 	TUNCTL_SOAK=10m $(GO) test -race -v -timeout 40m ./internal/dev/soak

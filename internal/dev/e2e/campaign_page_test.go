@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,11 @@ import (
 var update = flag.Bool("update", false, "write "+faultPage)
 
 const faultPage = "../../../docs/faults.md"
+
+// faultPageText is the page; measured are the cells of both tables by the first one of their row.
+func faultPageText(measured map[string][]string) string {
+	return faultPageHead + faultTable(func(i int) []string { return measured[faults[i].name] }) + faultPageFoot + goneTable(measured) + faultPageEnd
+}
 
 const faultPageHead = `# Faults
 
@@ -91,20 +97,12 @@ sshd and the agent were measured, too: 0 lines were missing in each. With ` + "`
 Here a cell of 600 lines ran in a page in Chromium, and after line 101 the page ended, or what is below it: JupyterLab 4.0.11 on Jupyter
 Server 2.15.0 of Debian 13, notebook 6.4.12 of Debian 12, and nbclassic 0.3.2 on Jupyter Server 1.23.3 of Debian 12. A tab that was
 closed was opened again after the end of the cell; ` + "`ssh -L`" + ` was ended and started again with the agent. What is in neither the page
-nor ` + "`tunctl output`" + ` is missing; what is in ` + "`tunctl output`" + ` was also in the notebook that it saves.
+nor ` + "`tunctl output`" + ` is missing; what is in ` + "`tunctl output`" + ` was also in the notebook that it saves. The job of the last row ended when the
+cell had printed as many lines as ` + "`tunctl output`" + ` has. ` + "`make campaign`" + ` measures the server of its system again.
 
-| What happened | JupyterLab 4: in the page, in ` + "`tunctl output`" + ` | notebook 6 | Jupyter Server 1 | missing | missing with ` + "`ssh -L`" + ` |
-|---|---|---|---|---|---|
-| the tab is closed, and opened after the end | 0, 600 | 0, 600 | 0, 600 | 0 | 600; 600; 600 |
-| the tab is loaded again | 0, 600 | 0, 600 | 108, 600 | 0 | 600; 600; 600 |
-| the browser is killed | 0, 600 | 0, 600 | 0, 600 | 0 | 600; 600; 600 |
-| the agent is restarted | 600, – | 600, – | 600, – | 0 | 1; 1; 1 |
-| the agent is killed, and ` + "`up`" + ` comes 2 s later | 600, – | 600, – | 600, – | 0 | 0; 0; 1 |
-| the agent is killed, and ` + "`up`" + ` comes 30 s later | 600, – | 600, – | 600, – | 0 | 0; 0; 0 |
-| another version of tunctl replaces the agent | 600, – | 600, – | 600, – | 0 | 1; 0; 0 |
-| the laptop is off for 10m, and has another address then | 101, 600 | 101, 600 | 101, 600 | 0 | 600; 600; 600 |
-| the tab is closed, and the job ends by its time limit after 161, 154 and 131 lines | –, 161 | –, 154 | –, 131 | 0 | 160; 154; 130 |
+`
 
+const faultPageEnd = `
 A page that reconnects, as JupyterLab does when the agent is back, gets every line itself. One that is closed or loaded again is a new page
 to Jupyter, which shows what the old one had saved; the cell's whole output is in ` + "`tunctl output`" + `.
 
@@ -171,32 +169,82 @@ func short(d time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-func writeFaultPage(t *testing.T, table string) {
+// goneColumns are those of the table of pages that are gone: of each server what is in the page and in the output,
+// the lines missing, and those with ssh -L, of one server after the other.
+var goneColumns = []string{
+	"What happened", "JupyterLab 4: in the page, in `tunctl output`", "notebook 6", "Jupyter Server 1", "missing", "missing with `ssh -L`",
+}
+
+// goneTable is the table of pages that are gone. A run has measured one server; of the others the page has what it had.
+func goneTable(measured map[string][]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n%s|\n", strings.Join(goneColumns, " | "), strings.Repeat("|---", len(goneColumns)))
+	for _, o := range losses(campaignAway) {
+		fmt.Fprintf(&b, "| %s | %s |\n", o.name, strings.Join(measured[o.name], " | "))
+	}
+	return b.String()
+}
+
+// noteGone puts what a run has measured with a server into its cells of a row.
+func noteGone(row []string, version string, ours received, plain int) {
+	server := 2
+	if strings.HasPrefix(version, "JupyterLab") {
+		server = 0
+	} else if strings.HasPrefix(version, "notebook 6.") {
+		server = 1
+	}
+	row[server], row[3] = ours.cell(), strconv.Itoa(ours.missing)
+	others := strings.Split(row[4], "; ")
+	others[server] = strconv.Itoa(plain)
+	row[4] = strings.Join(others, "; ")
+}
+
+// measuredCells reads the measured cells of the page, by the first one of their row.
+func measuredCells(t *testing.T) (page string, measured map[string][]string) {
 	t.Helper()
-	if err := os.WriteFile(faultPage, []byte(faultPageHead+table+faultPageFoot), 0o644); err != nil {
+	text, err := os.ReadFile(faultPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured = map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		if len(cells) == len(columns) {
+			measured[cells[0]] = cells[len(columns)-2:]
+		} else if len(cells) == len(goneColumns) {
+			measured[cells[0]] = cells[1:]
+		}
+	}
+	return string(text), measured
+}
+
+// updateFaultPage changes what the page says was measured.
+func updateFaultPage(t *testing.T, change func(measured map[string][]string)) {
+	t.Helper()
+	_, measured := measuredCells(t)
+	change(measured)
+	if err := os.WriteFile(faultPage, []byte(faultPageText(measured)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestThePageOfFaultsIsTheCampaignsTable(t *testing.T) {
-	page, err := os.ReadFile(faultPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	measured := map[string][]string{}
-	for line := range strings.Lines(string(page)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		if len(cells) == len(columns) {
-			n := len(columns) - 2
-			measured[strings.TrimSpace(cells[0])] = []string{cells[n], strings.TrimSpace(cells[n+1])}
-		}
-	}
-	table := faultTable(func(i int) []string { return measured[faults[i].name] })
 	if *update {
-		writeFaultPage(t, table)
+		updateFaultPage(t, func(map[string][]string) {})
 		return
 	}
-	if want := faultPageHead + table + faultPageFoot; string(page) != want {
-		t.Errorf("docs/faults.md is not what the campaign's table says: run `make campaign`; it should be:\n%s", want)
+	page, measured := measuredCells(t)
+	if want := faultPageText(measured); page != want {
+		t.Errorf("docs/faults.md is not what the campaign's tables say: run `make campaign`; it should be:\n%s", want)
+	}
+}
+
+func TestGoneTable(t *testing.T) {
+	row := []string{"0, 600", "0, 600", "108, 600", "0", "600; 600; 600"}
+	noteGone(row, "notebook 6.4.12: this system has no JupyterLab", received{page: 7, output: 600}, 590)
+	noteGone(row, "notebook 1.23.3: this system has no JupyterLab", received{page: 600}, 0)
+	noteGone(row, "JupyterLab on Jupyter Server 2.15.0", received{output: 161, over: true, missing: 2}, 160)
+	if got, want := strings.Join(row, "|"), "–, 161|7, 600|600, –|2|160; 590; 0"; got != want {
+		t.Errorf("%s, not %s", got, want)
 	}
 }

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -31,6 +32,7 @@ type loss struct {
 type gonePages struct {
 	*cutter
 	ours, plain *notebookTab // plain may be nil
+	version     string       // of the server
 }
 
 // notebookTab is a notebook in a browser of its own.
@@ -124,7 +126,8 @@ func openPages(t *testing.T, withPlain bool, lasts time.Duration) *gonePages {
 	g.inHome("rm -rf .tunctl/output ours.* plain.* go") // the lab may have been another test's
 	g.run("up", "--no-open")
 	g.base, g.token = g.page()
-	t.Log(jupyterVersion(t, g.base, g.token))
+	g.version = jupyterVersion(t, g.base, g.token)
+	t.Log(g.version)
 	g.ours = g.startCell("ours", g.base, lasts)
 	if withPlain {
 		g.startPlain()
@@ -188,10 +191,26 @@ func numbers(text string) map[int]bool {
 }
 
 // received is what reached the user: lines in the page, opened again if it was closed, and in `tunctl output`.
-type received struct{ page, output, saved, missing int }
+type received struct {
+	page, output, saved, missing int
+
+	over bool // the job has ended, and there is no page
+}
 
 func (r received) String() string {
 	return fmt.Sprintf("%d missing (%d in the page, %d in tunctl output, %d in the saved notebook)", r.missing, r.page, r.output, r.saved)
+}
+
+// cell is what docs/faults.md has of it.
+func (r received) cell() string {
+	text := []string{strconv.Itoa(r.page), strconv.Itoa(r.output)}
+	if r.over {
+		text[0] = "–"
+	}
+	if r.output == 0 {
+		text[1] = "–"
+	}
+	return strings.Join(text, ", ")
 }
 
 // receive counts what came of the cell. A notebook that was saved has to be found in the folder.
@@ -199,7 +218,7 @@ func (g *gonePages) receive(n *notebookTab) (r received) {
 	g.t.Helper()
 	want := g.printed(n)
 	page := map[int]bool{}
-	if g.status().State != api.SessionEnded {
+	if r.over = g.status().State == api.SessionEnded; !r.over {
 		if n.closed {
 			g.open(n)
 		}
@@ -276,15 +295,18 @@ func TestClosedTab(t *testing.T) {
 	}
 }
 
+// campaignAway is how long the laptop is off in a campaign.
+const campaignAway = 10 * time.Minute
+
 // TestGonePages measures what reaches the user of a cell that prints while its page, or what is below it,
-// is gone, and writes a table of it.
+// is gone, for the table in docs/faults.md.
 func TestGonePages(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	if !isCampaign() {
 		t.Skip("measures for half an hour with TUNCTL_CUTS=1")
 	}
-	list := losses(10 * time.Minute)
-	rows := make([]string, len(list))
+	list := losses(campaignAway)
+	notes := make([]func(row []string), len(list))
 	t.Run("measure", func(t *testing.T) {
 		for i, o := range list {
 			t.Run(o.name, func(t *testing.T) {
@@ -292,17 +314,30 @@ func TestGonePages(t *testing.T) {
 				g := openPages(t, true, o.lasts)
 				o.happen(g)
 				ours, plain := g.receive(g.ours), g.receive(g.plain)
-				rows[i] = fmt.Sprintf("| %s | %v | %d missing |\n", o.name, ours, plain.missing)
-				t.Logf("\n%s", rows[i])
+				notes[i] = func(row []string) { noteGone(row, g.version, ours, plain.missing) }
+				t.Logf("%s: %v; ssh -L: %d missing", o.name, ours, plain.missing)
 				if ours.missing > 0 {
 					t.Errorf("%v\n%s", ours, g.agentLog())
 				}
 			})
 		}
 	})
-	text := "| what happened | tunctl | `ssh -L` |\n|---|---|---|\n" + strings.Join(rows, "")
+	if t.Failed() {
+		return
+	}
+	_, measured := measuredCells(t)
+	for i, o := range list {
+		if measured[o.name] == nil { // the row is new
+			measured[o.name] = []string{"–", "–", "–", "0", "–; –; –"}
+		}
+		notes[i](measured[o.name])
+	}
+	text := goneTable(measured)
 	t.Logf("\n%s", text)
 	if err := os.WriteFile(artifact(t, "gone.md"), []byte(text), 0o644); err != nil {
 		t.Error(err)
+	}
+	if *update {
+		updateFaultPage(t, func(to map[string][]string) { maps.Copy(to, measured) })
 	}
 }
