@@ -271,6 +271,9 @@ func allSessionItems(v view) []menuItem {
 		for i, line := range show.OtherJobs(s, v.Now) {
 			children = append(children, menuItem{ID: choice{verb: verb{name: "job"}, name: s.Name, part: fmt.Sprint(i)}, Title: words.Capital(show.Shorten(show.WithoutCommands(line), 90))})
 		}
+		if text := words.CellCounts(s.Cells); text != "" {
+			children = append(children, menuItem{ID: choice{verb: verb{name: "job"}, name: s.Name, part: "cells"}, Title: show.Shorten(text, 90)})
+		}
 		children = append(children, entry(verbOpen, s.Name, "Open", openable(s)))
 		for _, e := range s.Endpoints { // the job runs, but its own page may not be ready yet
 			runs := s.State == api.SessionReady || s.State == api.SessionStarting

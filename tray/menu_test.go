@@ -103,6 +103,7 @@ var statuses = map[string]view{
 	"several-failed": reached(narval(api.HostBlocked, "narval refused the login twice"),
 		session("jupyter", api.SessionFailed, dueTo("narval refused the login twice")),
 		session("db", api.SessionFailed, dueTo("forward 5432:db.int:5432 was refused"))),
+	"cells-finished": reached(narval(api.HostDown, ""), session("jupyter", api.SessionDown, func(s *api.Session) { s.Cells = api.Cells{Finished: 2} })),
 	"old-failure": reached(narval(api.HostUp, ""), session("jupyter", api.SessionReady, page),
 		session("db", api.SessionFailed, dueTo("forward 5432:db.int:5432 was refused"), func(s *api.Session) { s.Since = noon.Add(-2 * time.Hour) })),
 	"asking": func() view {

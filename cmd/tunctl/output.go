@@ -75,6 +75,7 @@ func showOutput(ctx context.Context, inv *invocation) error {
 		}
 		return err
 	}
+	k.tellKept(ctx)
 	if inv.Bool("json") {
 		err = inv.PrintIndentedJSON(append([]*keptCell{}, k.list...))
 	}
@@ -268,6 +269,19 @@ func (k *keptCells) save(ctx context.Context) error {
 	return nil
 }
 
+// tellKept tells the agent of how many cells there is output.
+func (k *keptCells) tellKept(ctx context.Context) {
+	over := 0
+	for _, c := range k.list {
+		if !c.Runs() {
+			over++
+		}
+	}
+	if over != k.session.Cells.Finished {
+		_ = k.client.Kept(ctx, k.session.Name, over) // else the next time
+	}
+}
+
 // clear deletes the files of cells that do not run.
 func (k *keptCells) clear(ctx context.Context) error {
 	ended := slices.DeleteFunc(slices.Clone(k.list), func(c *keptCell) bool { return c.Runs() })
@@ -284,6 +298,7 @@ func (k *keptCells) clear(ctx context.Context) error {
 			return fmt.Errorf("cannot delete %s on %s: %w", c.file, k.session.Host, err)
 		}
 	}
+	_ = k.client.Kept(ctx, k.session.Name, 0)
 	k.Say("deleted the output of %s", words.Count(len(ended), "cell"))
 	return nil
 }

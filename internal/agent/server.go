@@ -58,6 +58,10 @@ func (a *server) routes() http.Handler {
 	localapi.HandleAt(mux, api.CallOpen, ofSession(a, handleOpen))
 	localapi.HandleAt(mux, api.CallOpenEndpoint, ofSession(a, handleOpen))
 	localapi.HandleAt(mux, api.CallClientPage, ofSession(a, handleClientPage))
+	localapi.HandleAt(mux, api.CallKept, ofSession(a, func(s *session.Session, _ *http.Request, req api.KeptRequest) (api.None, error) {
+		session.SetFinished(s, req.Cells)
+		return api.None{}, nil
+	}))
 	localapi.HandleAt(mux, api.CallChoices, ofSession(a, a.handleChoices))
 	localapi.HandleAt(mux, api.CallAnswer, a.handleAnswer)
 	localapi.HandleAt(mux, api.CallScheduler, ofHost(a.Hosts.Scheduler))

@@ -109,6 +109,7 @@ const (
 	CallOpenEndpoint  Call[None, OpenResponse]              = "POST /v1/sessions/{name}/endpoints/{endpoint}/open"
 	CallClientPage    Call[ClientPageRequest, OpenResponse] = "POST /v1/sessions/{name}/client"
 	CallLog           Call[url.Values, LogChunk]            = "GET /v1/sessions/{name}/log" // streams
+	CallKept          Call[KeptRequest, None]               = "POST /v1/sessions/{name}/kept"
 	CallChoices       Call[url.Values, ChoicesResponse]     = "GET /v1/sessions/{name}/choices"
 	CallAnswer        Call[Answer, None]                    = "POST /v1/prompts/{id}"
 	CallStream        Call[StreamRequest, None]             = "POST /v1/stream" // upgrades the connection

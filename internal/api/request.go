@@ -223,6 +223,11 @@ type ExtendRequest struct {
 	Idle bool `json:"idle,omitempty"`
 }
 
+// KeptRequest says how many cells of a session that are over have output on its host, as a user has found.
+type KeptRequest struct {
+	Cells int `json:"cells"`
+}
+
 // RefreshRequest asks to query the schedulers of connected hosts now.
 type RefreshRequest struct {
 	Session string `json:"session,omitempty"` // only this one's host

@@ -231,6 +231,12 @@ func (c *Client) ClientPage(ctx context.Context, session string, renew bool) (ap
 	return call(ctx, c, api.CallClientPage, api.ClientPageRequest{New: renew}, session)
 }
 
+// Kept says how many cells of a session that are over have output on its host.
+func (c *Client) Kept(ctx context.Context, session string, cells int) error {
+	_, err := call(ctx, c, api.CallKept, api.KeptRequest{Cells: cells}, session)
+	return err
+}
+
 // Login logs in to a host now.
 func (c *Client) Login(ctx context.Context, host string) (api.Host, error) {
 	return call(ctx, c, api.CallLogin, api.LoginRequest{Host: host, Env: environment()})

@@ -274,6 +274,25 @@ func TestPageHeldStreams(t *testing.T) {
 	}
 }
 
+func TestPageCells(t *testing.T) {
+	st := api.Status{Hosts: []api.Host{}}
+	until := time.Now().Add(-2 * time.Hour)
+	for name, in := range map[string]api.SessionState{"card": api.SessionReady, "row": api.SessionDown} {
+		st.Sessions = append(st.Sessions, api.Session{
+			Name: name, Host: "mycluster", State: in, Cells: api.Cells{Finished: 2}, Held: &api.Held{Since: until, Until: until, Streams: 1}, Forwards: []api.Forward{},
+		})
+	}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/watch", watched(&st))
+	page := pageOf(t, routes)
+	for name, want := range map[string]string{
+		"card": "mycluster|2 cells finished while the page was closed: tunctl output card",
+		"row":  "mycluster: 2 cells finished while the page was closed: tunctl output row",
+	} {
+		must.Do(t, page.Until(t.Context(), fmt.Sprintf(`[...document.querySelectorAll("[data-session=%s] .about")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join("|") === %q`, name, want)))
+	}
+}
+
 func TestPageWithLeftovers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()

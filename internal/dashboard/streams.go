@@ -91,6 +91,7 @@ type event struct {
 type sessionText struct {
 	State   string            `json:"state"`
 	Held    []string          `json:"held,omitempty"`
+	Cells   string            `json:"cells,omitempty"`
 	Charged bool              `json:"charged,omitempty"` // a job of it runs although it is down
 	All     string            `json:"all,omitempty"`     // the names of the jobs that are or may be charged
 	Others  []string          `json:"others,omitempty"`  // a line for each besides the session's own
@@ -120,7 +121,10 @@ func newEvent(e api.Event, now time.Time) event {
 		for _, page := range s.Endpoints {
 			titles[page.Name] = page.Title()
 		}
-		out.Texts[s.Name] = sessionText{words.Session(s, now), words.Inside(s, now), words.IsCharged(s, now), s.LiveText(), show.OtherJobs(s, now), titles}
+		out.Texts[s.Name] = sessionText{
+			words.Session(s, now), words.Held(s.Held, now), words.Cells(s.Name, s.Cells), words.IsCharged(s, now), s.LiveText(),
+			show.OtherJobs(s, now), titles,
+		}
 	}
 	for _, h := range st.Hosts {
 		out.HostTexts[h.Alias] = hostText{words.Host(h), h.LoginMethods()}

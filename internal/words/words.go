@@ -89,7 +89,7 @@ const heldFor = time.Hour
 
 // Inside says what waits inside the job of a session, or how that ended, and what became of its cells.
 func Inside(s api.Session, now time.Time) []string {
-	lines := held(s.Held, now)
+	lines := Held(s.Held, now)
 	if text := Cells(s.Name, s.Cells); text != "" {
 		lines = append(lines, text)
 	}
@@ -123,8 +123,8 @@ func CellCounts(c api.Cells) string {
 	return strings.Join(parts, ", ")
 }
 
-// held says what waits inside a job for a connection, or how that ended, and what was lost before that.
-func held(h *api.Held, now time.Time) (lines []string) {
+// Held says what waits inside a job for a connection, or how that ended, and what was lost before that.
+func Held(h *api.Held, now time.Time) (lines []string) {
 	for ; h != nil; h = h.Earlier {
 		if !h.IsOver() {
 			lines = append(lines, heldText(h))

@@ -199,12 +199,13 @@ func (r *sharedRelay) lastHeld() api.Held {
 	return r.held.Held
 }
 
-// Cells are those of notebooks on this node whose page is gone.
-func (n *Node) Cells() (cells api.Cells) {
+// Cells are those of notebooks on this node whose page is gone, by the name of the relay that has told of them.
+func (n *Node) Cells() map[string]api.Cells {
+	cells := map[string]api.Cells{}
 	for _, r := range n.job.relays() {
 		r.mu.Lock()
-		if r.running != nil {
-			cells = cells.Merge(r.running.Cells())
+		if r.running != nil && r.running.TellsCells() {
+			cells[r.running.Ticket().Socket] = r.running.Cells()
 		}
 		r.mu.Unlock()
 	}

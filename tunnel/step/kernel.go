@@ -134,8 +134,15 @@ func (c *Conn) Cells() api.Cells {
 	return c.cells
 }
 
+// TellsCells reports whether the relay has told of cells: one that was taken over does so a moment later.
+func (c *Conn) TellsCells() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tellsCells
+}
+
 func (c *Conn) setCellsLocked(payload []byte) error {
-	c.cells = api.Cells{}
+	c.cells, c.tellsCells = api.Cells{}, true
 	if json.Unmarshal(payload, &c.cells) != nil {
 		return errBroken
 	}

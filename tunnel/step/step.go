@@ -130,6 +130,7 @@ type Conn struct {
 	known      map[pageKey][]string // the journals of pages for which it may keep a kernel
 	journals   string               // their folder; "": there is none
 	cells      api.Cells
+	tellsCells bool   // cells is what the relay has told
 	told       func() // cells has changed
 }
 

@@ -95,6 +95,37 @@ func (f *Facts) ShowJobs(s *api.Session) {
 	}
 }
 
+// outputKept is how long the output of cells is kept on the host.
+const outputKept = 30 * 24 * time.Hour
+
+// Cells counts the cells whose page is gone: as relays tell of them now, and as others told last.
+func (f *Facts) Cells(told map[string]api.Cells, now time.Time) (all api.Cells) {
+	for _, c := range told {
+		all = all.Merge(c)
+	}
+	for relay, c := range f.KeptCells(now) {
+		if _, ok := told[relay]; !ok {
+			all = all.Merge(c.Cells)
+		}
+	}
+	return all
+}
+
+// KeptCells are the cells that relays have told of, as long as their output is kept. Those that ran in a job that
+// is over have ended with it.
+func (f *Facts) KeptCells(now time.Time) map[string]state.KeptCells {
+	kept, job := map[string]state.KeptCells{}, f.Saved.Current().Job
+	for relay, c := range f.Saved.Cells {
+		if !IsLive(job) || job.Ref() != c.Job || !job.End.IsZero() && now.After(job.End) {
+			c.Finished, c.Running, c.Waiting = c.Finished+c.Running, 0, 0
+		}
+		if now.Sub(c.At) < outputKept {
+			kept[relay] = c
+		}
+	}
+	return kept
+}
+
 // Next is the job that follows it.
 func (f *Facts) Next() *api.Job { return f.Saved.Next().Job }
 

@@ -111,6 +111,30 @@ func TestAMorningsStatusTellsOfTheNight(t *testing.T) {
 	}
 }
 
+func TestCells(t *testing.T) {
+	now := time.Now()
+	job := &api.Job{ID: "7", State: api.JobRunning, End: now.Add(time.Hour)}
+	f := Facts{Saved: saved(job, nil)}
+	f.Saved.Cells = map[string]state.KeptCells{
+		"old":   {Cells: api.Cells{Finished: 9}, Job: "5", At: now.Add(-31 * 24 * time.Hour)},
+		"user":  {Cells: api.Cells{Finished: 1}, At: now},
+		"ended": {Cells: api.Cells{Running: 1, Finished: 2}, Job: "6", At: now},
+		"runs":  {Cells: api.Cells{Running: 4}, Job: "7", At: now},
+	}
+	check := func(told map[string]api.Cells, at time.Time, want api.Cells) {
+		t.Helper()
+		if got := f.Cells(told, at); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	check(nil, now, api.Cells{Running: 4, Finished: 4})
+	check(map[string]api.Cells{"runs": {}}, now, api.Cells{Finished: 4}) // the page has come back
+	check(map[string]api.Cells{"new": {Running: 2, Waiting: 1, Trouble: "full"}}, now, api.Cells{Running: 6, Waiting: 1, Finished: 4, Trouble: "full"})
+	check(nil, now.Add(2*time.Hour), api.Cells{Finished: 8}) // its time limit
+	job.State = api.JobFailed
+	check(nil, now, api.Cells{Finished: 8})
+}
+
 func TestDeriveOfAJobThatIsNotEntered(t *testing.T) {
 	f := Facts{
 		Started: true, NeedsJob: true, Host: api.Host{State: api.HostUp}, Doing: Doing{"no way in", "this needs ssh"},

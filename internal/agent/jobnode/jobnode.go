@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -209,12 +210,13 @@ func (n *Run) Close() {
 	}
 }
 
-// Cells are those of notebooks in the job whose page is gone.
-func (n *Run) Cells() (all api.Cells) {
+// Cells are those of notebooks in the job whose page is gone, by the name of the relay that has told of them.
+func (n *Run) Cells() map[string]api.Cells {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	all := map[string]api.Cells{}
 	for _, node := range n.open {
-		all = all.Merge(node.Cells())
+		maps.Copy(all, node.Cells())
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"tunctl/internal/agent/facts"
@@ -61,19 +62,20 @@ const heldNotice = time.Minute
 
 // HeldChanged shows that what runs inside the job waits for a connection, has continued or was lost.
 func (s followed) HeldChanged() {
-	s.Change(func(*facts.Facts) {})
 	nodes := s.nodes.Load()
 	if nodes == nil {
+		s.Change(func(*facts.Facts) {})
 		return
 	}
-	h, cells := nodes.Held(), nodes.Cells()
+	h, told := nodes.Held(), nodes.Cells()
+	finished := keepCells(s.Session, nodes.Job().Ref(), told)
+	var cells api.Cells
+	for _, c := range told {
+		cells = cells.Merge(c)
+	}
 	s.mu.Lock()
 	before := s.told
 	s.told.waiting = cells.Waiting
-	if cells.Running == cells.Waiting || cells.Finished < before.finished { // one notice for all that were queued
-		s.told.finished = cells.Finished
-	}
-	after := s.told
 	if h != nil {
 		s.told.until = h.Until
 	}
@@ -81,9 +83,62 @@ func (s followed) HeldChanged() {
 	if h != nil && h.Until != before.until && !h.Until.IsZero() && (h.Lost > 0 || h.Until.Sub(h.Since) >= heldNotice) {
 		s.Notify("", s.Name+": "+words.HeldOver(*h))
 	}
-	if text := words.Cells(s.Name, cells); text != "" && (after.finished > before.finished || after.waiting > before.waiting) {
+	if text := words.Cells(s.Name, cells); text != "" && (finished || cells.Waiting > before.waiting) {
 		s.Notify("", s.Name+": "+text)
 	}
+}
+
+// keepCells remembers what relays in a job tell of cells, and reports whether more have finished than was known.
+func keepCells(s *Session, job string, told map[string]api.Cells) (finished bool) {
+	changeKept(s, func(kept map[string]state.KeptCells) {
+		for relay, c := range told {
+			was := kept[relay].Cells
+			if c.Running > c.Waiting { // one notice for all that are queued
+				all := c.Running + c.Finished
+				c.Finished = min(c.Finished, was.Finished)
+				c.Running = all - c.Finished
+			}
+			c.Waiting, c.Trouble = 0, ""
+			finished = finished || c.Finished > was.Finished
+			if c != was {
+				kept[relay] = state.KeptCells{Cells: c, Job: job, At: time.Now().Round(0)}
+			}
+		}
+	})
+	return finished
+}
+
+// SetFinished takes in how many cells of a session that are over have output on the host.
+func SetFinished(s *Session, n int) {
+	var told map[string]api.Cells
+	if nodes := s.nodes.Load(); nodes != nil {
+		told = nodes.Cells()
+	}
+	changeKept(s, func(kept map[string]state.KeptCells) {
+		for relay, c := range kept {
+			if _, ok := told[relay]; !ok { // else the relay notices itself
+				c.Finished = 0
+				kept[relay] = c
+			}
+			n -= c.Finished
+		}
+		if n > 0 {
+			kept[""] = state.KeptCells{Cells: api.Cells{Finished: n}, At: time.Now().Round(0)}
+		}
+	})
+}
+
+// changeKept changes what is remembered of cells whose output is kept.
+func changeKept(s *Session, change func(map[string]state.KeptCells)) {
+	_ = s.record(func(r *state.Session) {
+		f := facts.Facts{Saved: *r}
+		kept := f.KeptCells(time.Now())
+		change(kept)
+		maps.DeleteFunc(kept, func(_ string, c state.KeptCells) bool { return c.Cells == api.Cells{} })
+		if r.Cells = kept; len(kept) == 0 {
+			r.Cells = nil
+		}
+	})
 }
 
 // measured is a session for its meter.

@@ -58,6 +58,47 @@ func (s *Session) save(t *testing.T, rec state.Session) {
 	}
 }
 
+func TestKeptCells(t *testing.T) {
+	s := quietSession(t)
+	s.save(t, saved(&api.Job{ID: "7", State: api.JobRunning}, nil))
+	check := func(what string, want api.Cells) {
+		t.Helper()
+		later := newSession(s.parts, s.cfg, fromConfig) // after a restart
+		for _, cells := range []api.Cells{s.Status().Cells, lastKnown(s.cfg, later.Saved(), time.Now()).Cells} {
+			if cells != want {
+				t.Errorf("%s: %+v, want %+v", what, cells, want)
+			}
+		}
+	}
+	for _, step := range []struct {
+		what       string
+		told, want api.Cells
+		notice     bool
+	}{
+		{"the page is gone", api.Cells{Running: 3}, api.Cells{Running: 3}, false},
+		{"one of three has finished", api.Cells{Running: 2, Finished: 1}, api.Cells{Running: 3}, false},
+		{"the next waits for input", api.Cells{Running: 1, Waiting: 1, Finished: 2, Trouble: "full"}, api.Cells{Running: 1, Finished: 2}, true},
+		{"all have finished", api.Cells{Finished: 3}, api.Cells{Finished: 3}, true},
+		{"again", api.Cells{Finished: 3}, api.Cells{Finished: 3}, false},
+		{"the page has taken two", api.Cells{Finished: 1}, api.Cells{Finished: 1}, false},
+		{"and all", api.Cells{}, api.Cells{}, false},
+		{"another one", api.Cells{Finished: 1}, api.Cells{Finished: 1}, true},
+	} {
+		if keepCells(s, "7", map[string]api.Cells{"relay": step.told}) != step.notice {
+			t.Errorf("%s: a notice is wrong", step.what)
+		}
+		check(step.what, step.want)
+	}
+	keepCells(s, "7", map[string]api.Cells{"next": {Running: 1, Finished: 1}})
+	check("the next relay", api.Cells{Running: 2, Finished: 1})
+	SetFinished(s, 5)
+	check("as a user has found", api.Cells{Running: 2, Finished: 5})
+	SetFinished(s, 0)
+	check("cleared", api.Cells{Running: 2})
+	s.save(t, state.Session{Cells: s.Saved().Cells})
+	check("the job is over", api.Cells{Finished: 2})
+}
+
 func TestTheMarksGoFromTheLongestToTheShortest(t *testing.T) {
 	if marks := DefaultLimits().Run.Remind; !slices.IsSortedFunc(marks, func(a, b time.Duration) int { return int(b - a) }) {
 		t.Errorf("the marks are %v", marks)

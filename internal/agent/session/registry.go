@@ -540,6 +540,7 @@ func lastKnown(cfg configs.Session, rec state.Session, now time.Time) api.Sessio
 		With: f.Choices(), Recent: rec.Recent, Forwards: []api.Forward{},
 	}
 	f.ShowJobs(&s)
+	s.Cells = f.Cells(nil, now)
 	return s
 }
 

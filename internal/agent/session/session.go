@@ -75,9 +75,8 @@ type Session struct {
 	attempt *attempt // the attempt in progress
 	watch   *jobwatch.Watch
 	told    struct { // of what runs inside the job
-		until    time.Time // the end of the last interruption
-		finished int       // cells
-		waiting  int       // cells
+		until   time.Time // the end of the last interruption
+		waiting int       // cells
 	}
 }
 
@@ -123,9 +122,11 @@ func (s *Session) Status() api.Session {
 // addChangingLocked adds what may change all the time.
 func (s *Session) addChangingLocked(to *api.Session) {
 	to.Websockets, to.Warnings = s.websocketsLocked(), s.warningsLocked(*to)
+	var told map[string]api.Cells
 	if nodes := s.nodes.Load(); nodes != nil {
-		to.Held, to.Cells = nodes.Held(), nodes.Cells()
+		to.Held, told = nodes.Held(), nodes.Cells()
 	}
+	to.Cells = s.facts.Cells(told, time.Now())
 }
 
 // Idle is how long a job was not used.

@@ -64,6 +64,17 @@ type Session struct {
 	LocalToken string `json:"localToken,omitempty"`
 	// Reach is the way to the endpoint that worked last.
 	Reach api.Reach `json:"reach,omitempty"`
+	// Cells are those whose page is gone, by the name of the relay that told of them; "": as a user has found.
+	Cells map[string]KeptCells `json:"cells,omitempty"`
+}
+
+// KeptCells are cells whose output is kept on the host. Of those that run one after the other none counts as
+// finished before all are.
+type KeptCells struct {
+	api.Cells
+
+	Job string    `json:"job,omitempty"` // in which they ran
+	At  time.Time `json:"at"`            // when they were last told of
 }
 
 // maxPorts bounds the remembered ports, for sessions whose forwards change often.

@@ -83,6 +83,7 @@ function card(s, now) {
     tell("about", whereOf(s, now)),
     list(`Other jobs of ${s.name}`, othersOf(s).map((text) => commands(sentence(text)))),
     tell("about", heldText(s, now)),
+    tell("about", sentence(model.texts[s.name]?.cells ?? "")),
     s.url && h("div", {}, copyable(s.url)), // no link: a browser without the notebook's cookie would be asked for the token
     timeLeft(s, now),
     usage(s, now),
@@ -92,7 +93,7 @@ function card(s, now) {
 
 function row(s, now) {
   const [kind, words] = stateOf(s, now);
-  const about = [hostLabel(s.host), causeOf(s).split("\n")[0].replaceAll("`", "")].filter(Boolean).join(": ");
+  const about = [hostLabel(s.host), causeOf(s).split("\n")[0], model.texts[s.name]?.cells].filter(Boolean).join(": ").replaceAll("`", "");
   return h("li", { key: s.name, class: "row", "data-session": s.name, "data-kind": kind },
     h("b", { tabindex: "-1" }, s.name), h("span", { class: "state" }, words), h("span", { class: "about", title: about }, about), actions(s, now));
 }
