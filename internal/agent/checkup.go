@@ -184,9 +184,15 @@ func (c *checkup) checkSession(ctx context.Context) {
 	c.page(ctx, f)
 	if nodes, err := c.session.RunningNodes(); err == nil && f.Answers {
 		c.lostConnection(nodes.Ends(), c.session.Status())
-		if extension := session.RunsCells(ctx, c.session); extension != "" {
-			c.ok("cells", "the server runs cells itself (%s) and keeps their output while no page is open: `tunctl output` has nothing of them", extension)
-		}
+		c.cells(session.RunsCells(ctx, c.session))
+	}
+}
+
+// cells says that nothing is collected where an extension of the server runs the cells; "": none does.
+func (c *checkup) cells(extension string) {
+	if extension != "" {
+		c.add("cells", api.CheckUnknown, "nothing that cells print is collected, since the server itself runs them ("+extension+"): `tunctl output` has nothing of them",
+			"open the page again: the server keeps what they print while no page is open")
 	}
 }
 

@@ -46,6 +46,15 @@ func TestCheckup(t *testing.T) {
 	})
 }
 
+func TestCheckupCells(t *testing.T) {
+	c := &checkup{}
+	c.cells("")
+	c.cells("jupyter-server-documents")
+	if len(c.checks) != 1 || c.checks[0].Result != api.CheckUnknown || !strings.HasPrefix(c.checks[0].Text, "nothing that cells print is collected, since the server itself runs them (jupyter-server-documents)") {
+		t.Errorf("it says %+v", c.checks)
+	}
+}
+
 // newAgent is an agent that never serves, with a config.
 func newAgent(t *testing.T, config string) *Agent {
 	t.Helper()
