@@ -76,10 +76,13 @@ func newServer(t *testing.T) *server {
 		}
 		s.opened <- c
 		for {
-			_, b, err := c.Read(context.Background())
+			form, b, err := c.Read(context.Background())
 			if err != nil {
 				s.ended <- struct{}{}
 				return
+			}
+			if bytes.Contains(b, []byte("comm_msg")) {
+				_ = c.Write(context.Background(), form, b)
 			}
 			if i := bytes.Index(b, []byte(`"cell`)); i >= 0 && bytes.Contains(b, []byte("execute_request")) {
 				s.requests <- string(b[i+1 : i+6])
@@ -207,7 +210,13 @@ func (w pageWriter) Write(b []byte) (int, error) {
 
 func newAgent(t *testing.T, s *server) *agent {
 	t.Helper()
-	a := &agent{t: t, to: s, home: newHome(t), left: make(chan struct{}, 100), taken: make(chan struct{})}
+	return newAgentIn(t, s, newHome(t))
+}
+
+// newAgentIn is one whose user has a home on the cluster.
+func newAgentIn(t *testing.T, s *server, home string) *agent {
+	t.Helper()
+	a := &agent{t: t, to: s, home: home, left: make(chan struct{}, 100), taken: make(chan struct{})}
 	a.way = start(t, a.home)
 	var err error
 	if a.conn, err = step.Start(t.Context(), a.way, step.Options{Job: "7", Port: s.Listener.Addr().(*net.TCPAddr).Port, Resumable: true, Journals: a.home}); err != nil {
@@ -685,6 +694,102 @@ func TestPageThatMissesMuch(t *testing.T) {
 	finish(t, c, "cell1")
 	page = a.must("s1")
 	expect(t, lines(t, page, ""), 0, 3000)
+}
+
+func TestPageWidgets(t *testing.T) {
+	forms(t, func(t *testing.T, s *server) {
+		a := newAgent(t, s)
+		page := a.must("s1")
+		c := <-s.opened
+		send(t, page, "execute_request", "cell1", map[string]string{"code": "slider()"})
+		<-s.requests
+		read := func(want []byte) {
+			t.Helper()
+			if form, b, err := page.Read(t.Context()); err != nil || form != websocket.MessageBinary || !bytes.Equal(b, want) {
+				t.Fatalf("%d bytes came as %d, %v", len(want), len(b), err)
+			}
+		}
+		for _, size := range []int{0, 1000, 3 << 20, 17 << 20} { // the last one is longer than what is looked at
+			buffers := []byte("comm_msg execute_request execution_state")
+			for i := range size {
+				buffers = append(buffers, byte(i*i>>8))
+			}
+			if err := page.Write(t.Context(), websocket.MessageBinary, buffers); err != nil {
+				t.Fatal(err)
+			}
+			read(buffers)
+		}
+		// While the page is away, they wait for it. They are no output.
+		a.closePages()
+		wait.Until(t, "the cell runs without its page", func() bool { return a.conn.Cells().Running == 1 })
+		moved := bytes.Repeat([]byte("comm_msg\x00\xff"), 500_000)
+		if err := c.Write(t.Context(), websocket.MessageBinary, moved); err != nil {
+			t.Fatal(err)
+		}
+		send(t, c, "comm_msg", "cell1", map[string]string{"data": "moved"})
+		s.print(t, c, "cell1", 0, 1)
+		wait.Until(t, "the output is written down", func() bool { return strings.Contains(a.collected(), "line 0") })
+		if strings.Contains(a.collected(), "moved") {
+			t.Error("what a widget sends is collected")
+		}
+		page = a.must("s1")
+		read(moved)
+		finish(t, c, "cell1")
+		expect(t, lines(t, page, ""), 0, 1)
+	})
+}
+
+func TestPagesInTwoTabs(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	var servers []*websocket.Conn
+	cells := []string{"cell1", "cell2"}
+	for i, cell := range cells {
+		page := a.must("tab" + strconv.Itoa(i))
+		servers = append(servers, <-s.opened)
+		send(t, page, "execute_request", cell, map[string]string{"code": "train()"})
+		<-s.requests
+	}
+	a.closePages()
+	wait.Until(t, "the cells run without their pages", func() bool { return a.conn.Cells().Running == 2 })
+	for i, cell := range cells { // the kernel tells both of both
+		for _, c := range servers {
+			s.print(t, c, cell, 50*i, 50*(i+1))
+			finish(t, c, cell)
+		}
+	}
+	wait.Until(t, "both are written down", func() bool { return strings.Count(a.collected(), `"how": "finished"`) == 2 })
+	if n := strings.Count(a.collected(), "line "); n != 100 {
+		t.Errorf("%d lines were collected", n)
+	}
+	for i := range cells {
+		page := a.must("tab" + strconv.Itoa(i))
+		expect(t, lines(t, page, ""), 0, 50)
+		expect(t, lines(t, page, ""), 50, 100)
+	}
+	wait.Until(t, "nothing is collected of what the pages have", func() bool { return a.conn.Cells() == api.Cells{} && a.collected() == "" })
+}
+
+func TestPagesOfTwoLaptops(t *testing.T) {
+	s := newServer(t)
+	a := newAgent(t, s)
+	b := newAgentIn(t, s, a.home)
+	first := a.gone()
+	s.print(t, first, "cell1", 0, 5)
+	page := b.must("s1") // it has the ids of the other's
+	second := <-s.opened
+	send(t, page, "execute_request", "cell2", map[string]string{"code": "train()"})
+	<-s.requests
+	b.closePages()
+	wait.Until(t, "each knows its own", func() bool { return a.conn.Cells().Running == 1 && b.conn.Cells().Running == 1 })
+	s.print(t, second, "cell2", 5, 10)
+	finish(t, second, "cell2")
+	wait.Until(t, "the second is finished", func() bool { return b.conn.Cells().Finished == 1 })
+	finish(t, first, "cell1")
+	wait.Until(t, "both are written down", func() bool { return strings.Count(a.collected(), `"how": "finished"`) == 2 })
+	expect(t, lines(t, a.must("s1"), ""), 0, 5)
+	wait.Until(t, "only what the second page has not is left", func() bool { return strings.Count(a.collected(), "line ") == 5 && b.conn.Cells().Finished == 1 })
+	expect(t, lines(t, b.must("s1"), ""), 5, 10)
 }
 
 func TestPageAtJobEnd(t *testing.T) {
