@@ -303,6 +303,34 @@ feed(server, message("stream", "d", text="y") + message("status", "d", execution
 turn(lambda: len(relay.outputs) == 1 and found())
 relay.finish()
 `,
+		"what is 30 days old": `
+OUTPUT_EVERY = 0
+folder = os.path.expanduser("~/.tunctl/output/nb/")
+os.makedirs(folder)
+for name, days in (("old", 31), ("new", 29)):
+    open(folder + name + ".jsonl", "w").close()
+    os.utime(folder + name + ".jsonl", (time.time() - days * 86400,) * 2)
+k, server = page()
+k.request({"id": "c"})
+k.hang_up()
+feed(server, message("stream", text="x"), k)
+turn(lambda: not os.path.exists(folder + "old.jsonl") and not relay.writer.waiting)
+assert os.path.exists(folder + "new.jsonl")
+assert [os.stat(name).st_mode & 0o777 for name in glob.glob(folder + "2*")] == [0o600]
+`,
+		"a page that does not come back in time": `
+OUTPUT_EVERY = 0
+relay.hold = 0.2
+k, server = page()
+k.request({"id": "c"})
+k.hang_up()
+feed(server, message("stream", text="x"), k)
+turn(lambda: k not in relay.kernels and not relay.writer.waiting and not relay.writer.helper)
+assert "the connection to the kernel ended" in open(glob.glob(os.path.expanduser("~/.tunctl/output/nb/*"))[0]).read()
+server.setblocking(True)
+while server.recv(1 << 16):
+    pass
+`,
 		"no disk for what waits": `
 def full(*_, **__):
     raise OSError(errno.ENOSPC, "full")
