@@ -76,7 +76,7 @@ func (q *Question) Check(answer string) (string, error) {
 	answer = strings.TrimSpace(answer)
 	valid, wanted := q.valid(answer)
 	switch {
-	case answer == "" && q.Required:
+	case answer == "" && (q.Required || q.Kind == AskHours && q.Default != ""): // a job without a time limit is never meant
 		return "", fmt.Errorf("%q is required: %s", q.Name, q.Ask)
 	case answer != "" && !valid:
 		return "", fmt.Errorf("%q must be %s, not %q", q.Name, wanted, answer)

@@ -14,14 +14,16 @@ func TestChoicesAreCheckedAsAnswersAre(t *testing.T) {
 		choices, want api.Choices
 		problem, hint string
 	}{
-		"valid":   {api.Choices{"hours": " 2 ", "partition": "gpu"}, api.Choices{"hours": "2", "partition": "gpu"}, "", ""},
-		"none":    {nil, api.Choices{}, "", ""},
-		"unknown": {api.Choices{"colour": "red"}, nil, `"colour" is nothing`, "available: hours, gpus"},
-		"similar": {api.Choices{"gpu": "1"}, nil, `"gpu" is nothing`, `did you mean "gpus"?`},
-		"unsafe":  {api.Choices{"partition": "a b; rm"}, nil, "one word without spaces", "Which partition?"},
-		"few":     {api.Choices{"cpus": "0"}, nil, "at least 1", ""},
+		"valid":      {api.Choices{"hours": " 2 ", "partition": "gpu"}, api.Choices{"hours": "2", "partition": "gpu"}, "", ""},
+		"none":       {nil, api.Choices{}, "", ""},
+		"unknown":    {api.Choices{"colour": "red"}, nil, `"colour" is nothing`, "available: hours, gpus"},
+		"similar":    {api.Choices{"gpu": "1"}, nil, `"gpu" is nothing`, `did you mean "gpus"?`},
+		"unsafe":     {api.Choices{"partition": "a b; rm"}, nil, "one word without spaces", "Which partition?"},
+		"few":        {api.Choices{"cpus": "0"}, nil, "at least 1", ""},
+		"none given": {api.Choices{"hours": "", "cpus": ""}, api.Choices{"hours": "", "cpus": ""}, "", ""},
+		"no hours":   {api.Choices{"duration": " "}, nil, `"duration" is required`, "How long?"},
 	} {
-		got, err := CheckChoices(ScriptQuestions(), tt.choices)
+		got, err := CheckChoices(append(ScriptQuestions(), Question{Name: "duration", Ask: "How long?", Kind: AskHours, Default: "2"}), tt.choices)
 		if tt.problem == "" {
 			if err != nil || got.String() != tt.want.String() {
 				t.Errorf("%s: %v, %v", name, got, err)
