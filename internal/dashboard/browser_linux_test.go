@@ -131,7 +131,7 @@ func TestPageNotices(t *testing.T) {
 		out := localapi.NewLines(w)
 		_ = out.Send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}}})
 		_ = out.Send(api.Event{Type: api.EventNotice, Time: time.Now(), Notice: &api.Notice{Kind: api.NoticeTimeLimit, Session: "nb", Text: "nb ends at 16:05: save your work"}})
-		wrong := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}, Config: &api.Problem{Message: "config.toml:3:1"}}
+		wrong := api.Status{Hosts: []api.Host{}, Sessions: []api.Session{s}, Config: &api.Problem{Message: "config.toml:3:1\n  3 | hots\n    | ^"}}
 		_ = out.Send(api.Event{Type: api.EventStatus, Time: time.Now(), Status: &wrong})
 		_ = out.Send(api.Event{Type: api.EventNotice, Time: time.Now(), Notice: &api.Notice{Kind: api.NoticeConfig, Text: "the config has errors: config.toml:3:1"}})
 		<-fixed
@@ -147,6 +147,7 @@ func TestPageNotices(t *testing.T) {
 	const notices = `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join("|") === `
 	const ends = "nb ends at 16:05: save your work"
 	must.Do(t, page.Until(t.Context(), notices+`"The config file has errors; changes take effect once they are fixed: config.toml:3:1|`+ends+`"`))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("#needs pre").textContent === "  3 | hots\n    | ^"`))
 	close(fixed)
 	must.Do(t, page.Until(t.Context(), notices+`"`+ends+`"`))
 	close(extended)
@@ -475,7 +476,7 @@ func TestPageHostInTrouble(t *testing.T) {
 	st := api.Status{Hosts: []api.Host{{Alias: "far", State: api.HostWaiting, Cause: cause}}, Sessions: []api.Session{
 		{Name: "nb", Host: "far", State: api.SessionReconnecting, Cause: cause, Forwards: []api.Forward{}},
 		{Name: "db", Host: "far", State: api.SessionConnecting, Cause: cause, Forwards: []api.Forward{}},
-		{Name: "bad", Host: "near", State: api.SessionFailed, Cause: "job 7 failed", Hint: "fix the job script; then run `tunctl up bad` again; `tunctl logs bad` shows the whole log", Forwards: []api.Forward{}},
+		{Name: "bad", Host: "near", State: api.SessionFailed, Cause: "job 7 failed", Hint: "fix the job script, then run `tunctl up bad` again; `tunctl logs bad` shows the whole log", Forwards: []api.Forward{}},
 	}}
 	const silent, out = "stuck is not responding since 11:58:00", "you logged out of left"
 	st.Hosts = append(st.Hosts, api.Host{Alias: "stuck", State: api.HostUp, NotRespondingSince: time.Now(), Cause: silent}, api.Host{Alias: "left", State: api.HostDown}, api.Host{Alias: "near", State: api.HostUp})
@@ -494,9 +495,9 @@ func TestPageHostInTrouble(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.Host{Alias: "far"})
 	})
 	page := pageOf(t, routes)
-	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join() === "far: no network; next attempt in 40 s,stuck is not responding since 11:58:00,left: you logged out of left"`))
+	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice p")].map((e) => e.textContent).join() === "far: no network; next attempt in 40 s,stuck is not responding since 11:58:00,You logged out of left"`))
 	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll("#needs .notice button")].map((e) => e.textContent).join() === "Try now,Try now,Log in…"`))
-	must.Do(t, page.Until(t.Context(), `["no network", "not responding since", "you logged out"].every((text) => document.body.textContent.split(text).length === 2)`)) // it is said once
+	must.Do(t, page.Until(t.Context(), `["no network", "not responding since", "logged out of"].every((text) => document.body.textContent.split(text).length === 2)`)) // it is said once
 	must.Do(t, page.Until(t.Context(), `["nb", "db", "lab", "rstudio", "vnc"].map((n) => document.querySelector("[data-session=" + n + "] .cause").textContent).join() === "waits for far,waits for far,waits for stuck; job 8 reached its time limit at 12:00,waits for left,waits for left"`))
 	must.Do(t, page.Until(t.Context(), `[...document.querySelectorAll(".hint")].map((e) => e.textContent).join() === "Fix the job script"`))
 	must.Do(t, page.Evaluate(t.Context(), `document.querySelector("#needs button").click()`, nil))

@@ -10,7 +10,7 @@ import { closeLogs, drawLogs, openLogs, startLogs } from "./logs.js";
 import { apply, changed, model, onChange, stopped } from "./model.js";
 import { enter, isOwnServer, lines, Refused, request } from "./server.js";
 import { drawSessions, foremost } from "./sessions.js";
-import { clock, hintOf, hostLabel, jobEnded, troubleOf, waitsFor } from "./words.js";
+import { clock, hintOf, hostLabel, jobEnded, sentence, troubleOf, waitsFor } from "./words.js";
 
 const retry = 2000; // ms between attempts to reach the dashboard's server
 const tick = 5000; // ms between drawings of what changes with time
@@ -109,12 +109,15 @@ function drawNeeds() {
     const what = gone === "agent" ? "The agent has stopped" : "The dashboard has stopped";
     need("gone", `${what}: this is what was last known. Jobs keep running. To open the dashboard again, choose Dashboard in the tray menu, or run this in a terminal:`, copyable("tunctl dashboard"));
   }
-  if (live && config) need("config", `The config file has errors; changes take effect once they are fixed: ${config.message}`);
+  if (live && config) {
+    const [what, ...source] = config.message.split("\n");
+    need("config", `The config file has errors; changes take effect once they are fixed: ${what}`, source.length > 0 && h("pre", { class: "output", tabindex: "0", role: "region", "aria-label": "Lines of the config file" }, source.join("\n")));
+  }
   if (live && paused) need("paused", `${paused.message}. Starting a session connects again.`);
   for (const [host, s] of new Map([...model.sessions.values()].map((s) => [waitsFor(s), s]))) {
     if (!host) continue;
-    const label = hostLabel(host.alias), trouble = troubleOf(s);
-    need(host.alias, [trouble.startsWith(label) ? trouble : `${label}: ${trouble}`, hintOf(host)].filter(Boolean).join(". "), connectButton(host));
+    const label = hostLabel(host.alias), trouble = troubleOf(s), named = trouble.startsWith(label) ? trouble : sentence(trouble);
+    need(host.alias, [trouble.includes(label) ? named : `${label}: ${trouble}`, hintOf(host)].filter(Boolean).join(". "), connectButton(host));
   }
   for (const [id, notice] of model.notices) {
     const close = () => {

@@ -26,10 +26,10 @@ export function clock(time, now = new Date()) {
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-const buttons = /^((then|run) )*`tunctl (login|up|down|logs) [^`]*`( in a terminal| (re)?connects| (tries |asks )?again| tries now| ends the job| starts a new one| shows (the whole|its) log)?$/;
+const buttons = /(^|[;,] )((then|run) )*`tunctl (login|up|down|logs) [^`]*`( in a terminal| (re)?connects| (tries |asks )?again| tries now| ends the job| starts a new one| shows (the whole|its) log)?(?=;|$)/g;
 
 // hintOf is what to do about a session or a host, but for what the buttons beside it do.
-export const hintOf = ({ hint = "" }) => sentence(hint.split("; ").filter((part) => !buttons.test(part)).join("; "));
+export const hintOf = ({ hint = "" }) => sentence(hint.replace(buttons, "").replace(/^; /, ""));
 
 // waitsFor is the host that keeps a session from going on: it is not connected, does not respond or was logged out.
 export function waitsFor(s) {
