@@ -435,6 +435,7 @@ func TestPageJobs(t *testing.T) {
 	job := api.Job{ID: "206", Name: "b\u202eda", State: api.JobRunning, Reason: "None", End: time.Now().Add(time.Hour)}
 	answer("GET /v1/status", st)
 	answer("GET /v1/hosts/mycluster/last-jobs", api.JobsResponse{Jobs: []api.Job{job, {ID: "207", State: api.JobQueued}}})
+	routes.HandleFunc("GET /v1/hosts/mycluster/jobs/207/log", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	answer("GET /v1/hosts/mycluster/jobs/206", api.JobResponse{Job: job})
 	answer("GET /v1/hosts/mycluster/jobs/207", api.JobResponse{Job: api.Job{ID: "207", State: api.JobQueued, Hint: "other jobs come first", Limit: 90 * 60, Asks: "account=def,cpu=4"}})
 	asked, goOn := make(chan api.EndJobsRequest, 2), make(chan struct{})
@@ -460,9 +461,10 @@ func TestPageJobs(t *testing.T) {
 	do(`document.querySelector("#jobs-rows dl")?.checkVisibility() || [...document.querySelectorAll("#jobs-rows .details")].some((d) => d.textContent.includes("time limit"))`, `document.querySelectorAll("#jobs-rows input").forEach((box) => box.click())`)
 	do(`document.querySelector("[aria-label='Log of job 206']").hash === "#logs/mycluster/206"`, `document.querySelectorAll("#jobs-rows .fold")[0].click()`)
 	do(`["time limit1 h 30 min", "asks foraccount=def,cpu=4", "reasonother jobs come first"].every((fact) => document.querySelector("#jobs-rows .details").textContent.includes(fact))`, ``)
-	do(`document.querySelector("[aria-label='Log of job 207']").hash === "#logs/mycluster/207"`, ``)
+	do(`document.querySelector("[aria-label='Log of job 207']").hash === "#logs/mycluster/207"`, `document.querySelector("[aria-label='Log of job 207']").click()`)
+	do(`document.getElementById("log-status").textContent === "The log of job 207 on mycluster begins when it starts."`, `history.back()`)
 	do(`document.getElementById("jobs-end").textContent === "End 2 jobs…"`, `document.getElementById("jobs-end").click()`)
-	do(`document.getElementById("dialog").open`, `document.getElementById("dialog-yes").click()`)
+	do(`document.getElementById("dialog-text")?.textContent.endsWith("1 of them runs, and stops at once. Work that is not saved is lost.")`, `document.getElementById("dialog-yes").click()`)
 	do(`document.getElementById("jobs-end").textContent === "Ending job 2 of 2…" && document.getElementById("jobs-end").disabled && getComputedStyle(document.getElementById("jobs-end")).opacity < 1`, `document.getElementById("jobs-end").click()`)
 	if req := <-asked; len(req.Jobs) != 2 || req.Jobs[0] != (api.EndJob{Host: "mycluster", Job: "207"}) || len(asked) > 0 {
 		t.Errorf("asked for %+v, and %d more", req, len(asked))

@@ -136,7 +136,7 @@ async function endSelected() {
   const jobs = all.filter((j) => selected.has(j.key)), several = jobs.length > 1;
   const running = jobs.filter((j) => !jobWaits(j.job)).length, they = several ? "They" : "It", s = several ? "" : "s";
   const ends = several || charged(jobs[0]).includes(" and ") ? `This ends ${jobs.map(charged).join(" and ")}. ` : "";
-  const stop = running === jobs.length ? `${they} stop${s}` : `${running} of them run, and stop`;
+  const stop = running === jobs.length ? `${they} stop${s}` : `${running} of them ${running === 1 ? "runs, and stops" : "run, and stop"}`;
   const text = ends + (running ? `${stop} at once. Work that is not saved is lost.` : `${they} leave${s} the queue.`);
   const answer = await askEnd(several ? count(jobs.length, "job") : `job ${jobs[0].job.id}`, text, several);
   if (!answer || ending) return;

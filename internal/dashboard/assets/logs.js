@@ -4,7 +4,7 @@ import { complain } from "./dialogs.js";
 import { byId, draw, h } from "./dom.js";
 import { model } from "./model.js";
 import { lines, Refused } from "./server.js";
-import { count, hostLabel, sentence } from "./words.js";
+import { count, hostLabel, jobWaits, sentence } from "./words.js";
 
 const most = 5000; // lines that are kept, and shown
 const retry = 5000; // ms until a log is followed again
@@ -68,19 +68,19 @@ function named(address) {
 // drawLogs keeps the list of logs, and reads the chosen one while its view is open.
 export function drawLogs() {
   if (byId("logs").hidden || document.hidden) return;
-  const all = [...model.sessions.values()].filter((s) => s.job).map((s) => [encodeURIComponent(s.name), s.name, s.job.id]);
+  const all = [...model.sessions.values()].filter((s) => s.job).map((s) => [encodeURIComponent(s.name), s.name, s.job.id, s.job]);
   const [host, job] = named(wanted);
-  if (job) all.push([wanted, `job ${job} on ${hostLabel(host)}`, job]);
+  if (job) all.push([wanted, `job ${job} on ${hostLabel(host)}`, job, model.jobs.find((x) => x.host === host)?.jobs.find((j) => j.id === job)]);
   const list = byId("log-session");
   draw(list, all.map(([value, name]) => h("option", { key: value, value }, name)));
-  const [value = "", name = "", id = ""] = all.find(([v]) => v === wanted) ?? all[0] ?? [];
+  const [value = "", name = "", id = "", known] = all.find(([v]) => v === wanted) ?? all[0] ?? [];
   if (list.value !== value) list.value = value;
-  if (`${value} ${id}` !== shown) read(value, name, id);
+  if (`${value} ${id}` !== shown) read(value, name, id, known && jobWaits(known));
   if (!name) say("No session has a job with a log.");
 }
 
 // read follows a log until another one is shown or its job has ended.
-async function read(value, name, id) {
+async function read(value, name, id, waits) {
   stream?.abort();
   const own = (stream = new AbortController()), [host, job] = named(value);
   shown = `${value} ${id}`;
@@ -88,7 +88,7 @@ async function read(value, name, id) {
   begin();
   follow(true);
   byId("log").setAttribute("aria-label", `Log of ${name}`);
-  say(`Reading the log of ${name}…`);
+  say(waits ? `The log of ${name} begins when it starts.` : `Reading the log of ${name}…`);
   for (let ended; name && stream === own; await new Promise((resolve) => setTimeout(resolve, retry))) {
     let first = true;
     try {
