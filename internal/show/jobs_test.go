@@ -31,7 +31,7 @@ func TestATableOfJobsFitsEightyColumnsAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestJobFactsOfAWaitingJob(t *testing.T) {
+func TestJobFacts(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.Local)
 	j := api.Job{ID: "7", State: api.JobQueued, Reason: "Priority", Hint: "other jobs come first", Limit: 90 * 60, Asks: "account=def,cpu=4,mem=16G"}
 	facts := map[string]string{}

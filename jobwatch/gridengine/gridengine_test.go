@@ -76,7 +76,7 @@ func TestASubmissionThatGridEngineMayHaveTakenIsInDoubt(t *testing.T) {
 	}
 }
 
-func TestWhatAGridEngineJobAsksFor(t *testing.T) {
+func TestRecordAsks(t *testing.T) {
 	const request = "<qstat_l_requests><CE_name>%s</CE_name><CE_valtype>3</CE_valtype><CE_stringval>%s</CE_stringval></qstat_l_requests>"
 	records := parseRecords("<detailed_job_info><djob_info><element><JB_job_number>7</JB_job_number><JB_hard_resource_list>" +
 		fmt.Sprintf(request, "h_rt", "7200") + fmt.Sprintf(request, "h_vmem", "2G") + fmt.Sprintf(request, "gpu", "1") + "</JB_hard_resource_list></element></djob_info></detailed_job_info>")

@@ -77,7 +77,7 @@ func TestQstatIsReadWithFoldedLinesAndAWildEnvironment(t *testing.T) {
 	}
 }
 
-func TestWhatAPBSJobAsksFor(t *testing.T) {
+func TestRecordAsks(t *testing.T) {
 	jobs := parseQstat("Job Id: 7.pbs\n    job_state = Q\n    Resource_List.mem = 8gb\n    Resource_List.select = 1:ncpus=4\n    Resource_List.walltime = 36:00:00\n")
 	if len(jobs) != 1 || jobs[0].Limit != 36*3600 || jobs[0].Asks != "select=1:ncpus=4 mem=8gb" {
 		t.Errorf("%+v", jobs)
