@@ -15,7 +15,7 @@ export function drawHosts(now) {
 // connectButton has a host log in or try again.
 export function connectButton({ alias, state }) {
   const again = ["waiting", "up"].includes(state);
-  return button(again ? "Try now" : "Log in…", { key: "connect", class: "main", "aria-label": again ? `Try ${alias} now` : `Log in to ${alias}` }, ({ target }) => act(target, `log in to ${alias}`, pathOf("hosts", alias, "login")));
+  return button(again ? "Try now" : "Log in…", { key: "connect", class: "main", "aria-label": again ? `Try now to reach ${alias}` : `Log in to ${alias}` }, ({ target }) => act(target, `log in to ${alias}`, pathOf("hosts", alias, "login")));
 }
 
 function card(host, now) {
