@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/agent/settings"
+	"tunctl/internal/api"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
 	"tunctl/jobwatch/detect"
@@ -35,7 +36,7 @@ func detectLog(_ context.Context, inv *invocation) error {
 	if name := inv.Args().First(); name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return err
+			return api.Errorf(api.CodeFailed, "%w", err).WithHint("`tunctl logs HOST JOB --secrets | tunctl detect -` reads the log of a job")
 		}
 		defer func() { _ = file.Close() }()
 		log = file

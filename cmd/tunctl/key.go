@@ -18,15 +18,15 @@ func keyCommand(t *term.Terminal) *cli.Command {
 		Usage: "let tunctl reconnect to a host by a key of its own",
 		Subcommands: []*cli.Command{
 			{
-				Name: "install", Usage: "make a key, and have the host accept it", ArgsUsage: "HOST",
+				Name: "install", Usage: "make a key, and have the host accept it", ArgsUsage: "[HOST]",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "no-passphrase", Usage: "make a key without a passphrase; many centres forbid them"},
 				},
-				Action: invokeInterruptible(t, takes(1, 1, "key install takes one HOST, as named in your ssh config", ofHost(installKey))),
+				Action: invokeInterruptible(t, takes(0, 1, "key install takes one HOST, as named in your ssh config", ofHost(installKey))),
 			},
 			{
-				Name: "remove", Usage: "remove the key of tunctl, here and on the host", ArgsUsage: "HOST",
-				Action: invokeInterruptible(t, takes(1, 1, "key remove takes one HOST, as named in your ssh config", ofHost(removeKey))),
+				Name: "remove", Usage: "remove the key of tunctl, here and on the host", ArgsUsage: "[HOST]",
+				Action: invokeInterruptible(t, takes(0, 1, "key remove takes one HOST, as named in your ssh config", ofHost(removeKey))),
 			},
 		},
 	}
@@ -48,7 +48,7 @@ func installKey(ctx context.Context, inv *invocation, host string) error {
 // agreesToKey asks whether to make a key: without a keyring, one without a passphrase.
 func agreesToKey(ctx context.Context, inv *invocation, noKeyring error) (bool, error) {
 	if noKeyring != nil {
-		inv.Say("There is no system keyring here (%v), so the key would be on this computer's disk without a passphrase: who reads your files can use it. Many centres forbid that.", noKeyring)
+		inv.Say("No system keyring can be used: %v. The key would be on this computer's disk without a passphrase: who reads your files can use it. Many centres forbid that.", noKeyring)
 	}
 	if !inv.Interactive {
 		return false, api.Errorf(api.CodeNeedsPerson, "no key was made").WithHint("`--no-passphrase` makes one without a keyring")

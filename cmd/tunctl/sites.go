@@ -95,11 +95,24 @@ func searchSites(sites configs.Sites, word string, notFound error) (configs.Site
 
 // describeSite prints everything known about a site.
 func describeSite(w io.Writer, s configs.Site) {
+	width := term.LayoutFor(w).Width
+	line := func(indent int, text string) {
+		if width > 0 {
+			text = strings.Join(term.Wrap(text, width, indent), "\n")
+		}
+		fmt.Fprintln(w, text)
+	}
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Label())
 	fact := func(what, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "  %-12s %s\n", what, text)
+		if text == "" {
+			return
 		}
+		entry := fmt.Sprintf("  %-12s %s", what, text)
+		if !strings.Contains(text, " ") { // an address stays whole, beside what it is
+			fmt.Fprintln(w, entry)
+			return
+		}
+		line(15, entry)
 	}
 	fact("country", s.Country)
 	if !s.Verified {
@@ -139,10 +152,10 @@ func describeSite(w io.Writer, s configs.Site) {
 	}
 	fact("file", s.Path)
 	if len(s.Questions) > 0 {
-		fmt.Fprintln(w, "  settings of the job, for with = { … } in the session's section of the config:")
+		line(2, "  settings of the job, for with = { … } in the session's section of the config:")
 	}
 	for _, q := range s.Questions {
-		fmt.Fprintf(w, "    %-10s %s%s\n", q.Name, q.Ask, q.DefaultText())
+		line(15, fmt.Sprintf("    %-10s %s%s", q.Name, q.Ask, q.DefaultText()))
 	}
 }
 

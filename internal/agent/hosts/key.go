@@ -130,8 +130,11 @@ func (h *Hosts) RemoveKey(ctx context.Context, host string) (api.Key, error) {
 	h.keys.Lock()
 	defer h.keys.Unlock()
 	public, err := publicKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return api.Key{}, api.Errorf(api.CodeUsage, "tunctl has made no key for %s", host)
+	}
 	if err != nil {
-		return api.Key{}, api.Errorf(api.CodeUsage, "tunctl has made no key for %s: %w", host, err)
+		return api.Key{}, api.Errorf(api.CodeFailed, "could not read tunctl's key for %s: %w", host, err)
 	}
 	key := api.Key{File: path, Line: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))}
 	if site, ok := h.opt.Settings.Site(host); ok && site.Keys != "" {
