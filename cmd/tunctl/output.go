@@ -75,7 +75,7 @@ func showOutput(ctx context.Context, inv *invocation) error {
 		}
 		return err
 	}
-	k.tellKept(ctx)
+	_ = k.client.Kept(ctx, name, len(k.over())) // else the next time
 	if inv.Bool("json") {
 		err = inv.PrintIndentedJSON(append([]*keptCell{}, k.list...))
 	}
@@ -269,22 +269,14 @@ func (k *keptCells) save(ctx context.Context) error {
 	return nil
 }
 
-// tellKept tells the agent of how many cells there is output.
-func (k *keptCells) tellKept(ctx context.Context) {
-	over := 0
-	for _, c := range k.list {
-		if !c.Runs() {
-			over++
-		}
-	}
-	if over != k.session.Cells.Finished {
-		_ = k.client.Kept(ctx, k.session.Name, over) // else the next time
-	}
+// over are the cells that do not run.
+func (k *keptCells) over() []*keptCell {
+	return slices.DeleteFunc(slices.Clone(k.list), func(c *keptCell) bool { return c.Runs() })
 }
 
 // clear deletes the files of cells that do not run.
 func (k *keptCells) clear(ctx context.Context) error {
-	ended := slices.DeleteFunc(slices.Clone(k.list), func(c *keptCell) bool { return c.Runs() })
+	ended := k.over()
 	if len(ended) == 0 {
 		return api.Errorf(api.CodeFailed, "nothing was deleted: the cells still run")
 	}

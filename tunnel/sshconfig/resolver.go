@@ -195,6 +195,8 @@ func (r Resolver) runSSHG(ctx context.Context, program, config, destination stri
 		return nil, failure.Passing.Wrap(fmt.Errorf("ssh -G: %w", err))
 	case said == "":
 		return nil, failure.Permanent.Wrap(fmt.Errorf("ssh -G: %w", err))
+	case strings.HasPrefix(said, "usage: ssh") && strings.HasPrefix(destination, "ssh://"):
+		return nil, failure.Permanent.Errorf(api.CodeUsage, nil, "ssh does not accept it as a destination")
 	}
 	return nil, classOf(said).Wrap(errors.New(api.NewRemoteText(said).String()))
 }

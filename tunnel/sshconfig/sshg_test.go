@@ -62,3 +62,10 @@ func TestSSHGIsToldApartBySpeedAndByWhatItSays(t *testing.T) {
 		t.Errorf("no destination: %v", err)
 	}
 }
+
+func TestSSHGWithoutDestination(t *testing.T) {
+	testprogram.Need(t, "ssh")
+	if _, err := (Resolver{SSHConfig: "none"}).Settings(t.Context(), "open:/"); err == nil || !strings.HasSuffix(err.Error(), "ssh does not accept it as a destination") {
+		t.Error(err)
+	}
+}

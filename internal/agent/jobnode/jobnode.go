@@ -210,8 +210,12 @@ func (n *Run) Close() {
 	}
 }
 
-// Cells are those of notebooks in the job whose page is gone, by the name of the relay that has told of them.
+// Cells are those of notebooks in the job whose page is gone, by the name of the relay that has told of them. A nil
+// run has none.
 func (n *Run) Cells() map[string]api.Cells {
+	if n == nil {
+		return nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := map[string]api.Cells{}

@@ -110,10 +110,7 @@ func keepCells(s *Session, job string, told map[string]api.Cells) (finished bool
 
 // SetFinished takes in how many cells of a session that are over have output on the host.
 func SetFinished(s *Session, n int) {
-	var told map[string]api.Cells
-	if nodes := s.nodes.Load(); nodes != nil {
-		told = nodes.Cells()
-	}
+	told := s.nodes.Load().Cells()
 	changeKept(s, func(kept map[string]state.KeptCells) {
 		for relay, c := range kept {
 			if _, ok := told[relay]; !ok { // else the relay notices itself
@@ -122,9 +119,7 @@ func SetFinished(s *Session, n int) {
 			}
 			n -= c.Finished
 		}
-		if n > 0 {
-			kept[""] = state.KeptCells{Cells: api.Cells{Finished: n}, At: time.Now().Round(0)}
-		}
+		kept[""] = state.KeptCells{Cells: api.Cells{Finished: max(0, n)}, At: time.Now().Round(0)}
 	})
 }
 

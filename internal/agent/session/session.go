@@ -122,11 +122,11 @@ func (s *Session) Status() api.Session {
 // addChangingLocked adds what may change all the time.
 func (s *Session) addChangingLocked(to *api.Session) {
 	to.Websockets, to.Warnings = s.websocketsLocked(), s.warningsLocked(*to)
-	var told map[string]api.Cells
-	if nodes := s.nodes.Load(); nodes != nil {
-		to.Held, told = nodes.Held(), nodes.Cells()
+	nodes := s.nodes.Load()
+	if nodes != nil {
+		to.Held = nodes.Held()
 	}
-	to.Cells = s.facts.Cells(told, time.Now())
+	to.Cells = s.facts.Cells(nodes.Cells(), time.Now())
 }
 
 // Idle is how long a job was not used.
