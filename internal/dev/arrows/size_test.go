@@ -129,8 +129,8 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62708
-	otherLines = 5386
+	allLines   = 62717
+	otherLines = 5391
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.
@@ -142,21 +142,21 @@ var largeTypes = map[string]size{
 
 // sizes are how large each package is.
 var sizes = map[string]size{
-	"cmd/tunctl":               {50, 6746},
+	"cmd/tunctl":               {50, 6752},
 	"configs":                  {18, 3377},
 	"internal/action":          {1, 216},
 	"internal/agent":           {6, 1502},
 	"internal/agent/events":    {1, 265},
 	"internal/agent/facts":     {2, 625},
 	"internal/agent/forwards":  {3, 439},
-	"internal/agent/hosts":     {5, 1002},
-	"internal/agent/jobnode":   {1, 299},
+	"internal/agent/hosts":     {5, 1005},
+	"internal/agent/jobnode":   {1, 302},
 	"internal/agent/ledger":    {4, 1152},
 	"internal/agent/logs":      {2, 287},
 	"internal/agent/passwords": {1, 104},
 	"internal/agent/probe":     {3, 931},
 	"internal/agent/run":       {1, 554},
-	"internal/agent/session":   {8, 2258},
+	"internal/agent/session":   {8, 2253},
 	"internal/agent/settings":  {1, 158},
 	"internal/agent/socket":    {1, 161},
 	"internal/agent/state":     {4, 809},
@@ -213,7 +213,7 @@ var sizes = map[string]size{
 	"tunnel/openssh":           {7, 333},
 	"tunnel/pace":              {2, 551},
 	"tunnel/retry":             {1, 289},
-	"tunnel/sshconfig":         {6, 913},
+	"tunnel/sshconfig":         {6, 915},
 	"tunnel/step":              {7, 1368},
 	"tunnel/tcpinfo":           {4, 81},
 	"tunnel/userkeys":          {8, 741},
