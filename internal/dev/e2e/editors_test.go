@@ -80,6 +80,11 @@ func newEditing(t *testing.T) *guest {
 	g.lab.StopSSHD("cn01")
 	g.lab.WaitJob(g.lab.Submit(servingJob), "RUNNING")
 	g.run("up", "jupyter", "--no-open")
+	t.Cleanup(func() { // a lab may be used again
+		if out, err := g.lab.As("hpcuser", "sh", "-c", "cd; rm -rf .zed_server .cache/JetBrains"); err != nil {
+			t.Error(err, out)
+		}
+	})
 	return g
 }
 
