@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,4 +103,25 @@ func copyProgram(to string) error {
 		return err
 	}
 	return testprogram.Write(to, data)
+}
+
+// TestListenersOfOthers looks for a port on which another user's program listens.
+func TestListenersOfOthers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TRIED: only root can play another user")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	line := fmt.Sprintf("tunctl-listens %04X", l.Addr().(*net.TCPAddr).Port)
+	for uid, listed := range map[uint32]bool{0: true, stranger: false} {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-s")
+		cmd.Dir, cmd.Stdin = "/", strings.NewReader(listenersScript)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		if out, err := cmd.Output(); err != nil || strings.Contains(string(out), line) != listed {
+			t.Errorf("user %d, %q listed %v: %v\n%s", uid, line, !listed, err, out)
+		}
+	}
 }
