@@ -293,6 +293,14 @@ func TestClosedTab(t *testing.T) {
 	if lines := numbers(saved.text(pageOfNotebooks().printed)); len(lines) != cellLines {
 		t.Errorf("the saved notebook shows %d lines", len(lines))
 	}
+	g.run("down", "--cancel")
+	if out, _ := g.run("status"); !strings.Contains(out, "1 cell finished while the page was closed") {
+		t.Errorf("without a job, the status is:\n%s", out)
+	}
+	g.run("output", "--clear", "--yes")
+	if out, _ := g.run("status"); strings.Contains(out, "finished while") {
+		t.Errorf("without output, the status is:\n%s", out)
+	}
 }
 
 // campaignAway is how long the laptop is off in a campaign.
