@@ -533,7 +533,8 @@ func TestScreensOfHostileText(t *testing.T) {
 	st := api.Status{
 		Sessions: []api.Session{
 			{Name: "s", Host: bad, State: api.SessionReady, Cause: bad, Hint: bad, URL: bad, Job: job},
-			{Name: "a", Host: bad, State: api.SessionConnecting, Cause: bad, Hint: bad}, {Name: "b", Host: bad, State: api.SessionConnecting, Cause: bad, Hint: bad},
+			{Name: "a", Host: bad, State: api.SessionConnecting, Cause: bad, Hint: bad},
+			{Name: "b", Host: bad, State: api.SessionConnecting, Cause: bad, Hint: bad},
 		},
 		Hosts: []api.Host{{Alias: bad, Hostname: bad, State: api.HostUp, Cause: bad}},
 	}
