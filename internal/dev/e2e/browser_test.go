@@ -85,10 +85,11 @@ var (
 		path:      "lab/workspaces/NAME/tree",
 		connected: `typeof jupyterapp !== "undefined" && ` + labNotebook + `?.sessionContext?.session?.kernel?.connectionStatus === "connected"`,
 		computes: `(() => {
-			if (window.answer === undefined) {
-				const asked = ` + labNotebook + `.sessionContext.session.kernel.requestExecute({code: "print(6*7)"});
+			const kernel = ` + labNotebook + `.sessionContext.session.kernel;
+			if (window.asked !== kernel) { // while it loads, the page may put another connection in the place of its first one
+				const asked = kernel.requestExecute({code: "print(6*7)"});
 				asked.onIOPub = (m) => { if (m.header.msg_type === "stream") window.answer = m.content.text; };
-				window.answer = null;
+				window.asked = kernel;
 			}
 			return window.answer === "42\n";
 		})()`,
