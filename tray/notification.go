@@ -54,7 +54,7 @@ type notification struct {
 }
 
 // tag identifies the subject: a later one of the same subject replaces it.
-func (n notification) tag() string { return n.kind + ":" + cmp.Or(n.name, n.title) }
+func (n notification) tag() string { return n.kind + ":" + cmp.Or(n.name, n.title+" "+n.body) }
 
 // tracker finds what is worth a notification in a series of statuses. It remembers what was shown, so that
 // nothing is shown twice.
@@ -138,8 +138,6 @@ func (n notification) holds(st api.Status) bool {
 		return found && !s.State.Settled()
 	case kindConfig:
 		return st.Config != nil
-	case "": // of a session, or of an assistant
-		return n.name == "" || found && s.IsUp()
 	case kindIdle:
 		return found && s.Job != nil && s.Job.ID == n.job && !s.Job.State.Ended() && (s.Idle || !n.idle) && (n.limit.IsZero() || s.IdleEnd.Equal(n.limit))
 	}
@@ -283,6 +281,8 @@ func noticeNotification(n api.Notice, st api.Status, now time.Time) notification
 			told.title, told.body = headline("", words.Capital(first), ""), noteBody(rest)
 		}
 		told.verbs, told.instead = []verb{verbSettings}, "Edit the config from the tray menu."
+	case n.Kind == "":
+		told.name = "" // what it tells stays true, such as that a job is charged, and the next one tells something else
 	}
 	return told
 }

@@ -252,22 +252,30 @@ func TestNotice(t *testing.T) {
 		s.status(statuses["ready"])
 		s.withdrawn(t, n.Tag)
 	}))
-	t.Run("of a session is withdrawn with that or with the tray", play(func(t *testing.T, s *stage) {
-		s.status(statuses["ready"])
-		s.notice(api.Notice{Session: "jupyter", Text: "jupyter: continued after 43 min"})
-		if n := s.told(t); n.Tag != ":jupyter" || len(n.Actions) != 0 {
-			t.Fatalf("told %+v", n)
-		}
-		s.status(statuses["ready"])
+	t.Run("of a job that is charged stays until the tray ends", play(func(t *testing.T, s *stage) {
 		s.status(statuses["down"])
-		s.withdrawn(t, ":jupyter")
-		s.notice(api.Notice{Text: "the assistant no longer waits: it has your yes"})
-		if n := s.told(t); len(n.Actions) != 0 {
-			t.Fatalf("told %+v", n)
+		told := map[string]bool{}
+		for _, job := range []string{"job 7", "job 8"} {
+			s.notice(api.Notice{Session: "jupyter", Text: job + " appeared: it is charged until you use or end it"})
+			n := s.told(t)
+			if n.Title == "" || len(n.Actions) != 0 {
+				t.Fatalf("told %+v", n)
+			}
+			told[n.Tag] = true
+			s.status(statuses["down"])
+			if len(s.notes) != 0 {
+				t.Errorf("then came %+v", <-s.notes)
+			}
 		}
 		s.end()
 		synctest.Wait()
-		s.withdrawn(t, ":The assistant no longer waits")
+		for range 2 {
+			n := s.told(t)
+			if n.Title != "" || !told[n.Tag] {
+				t.Errorf("withdrew %+v, told %v", n, told)
+			}
+			delete(told, n.Tag)
+		}
 	}))
 	t.Run("of an idle job is withdrawn when it is used", play(func(t *testing.T, s *stage) {
 		idle := session("jupyter", api.SessionReady, page, job(func(j *api.Job) { j.ID, j.State, j.End = "48213", api.JobRunning, time.Now().Add(time.Hour) }))
