@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,9 +132,13 @@ func TestServer(t *testing.T) {
 		s := w.idleJob("out.log")
 		server, port := notebook(t, firstToken)
 		asked := make(chan struct{}, 1)
+		var silent atomic.Bool
 		answer := server.Config.Handler
 		server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			latest.Signal(asked)
+			if silent.Load() {
+				panic(http.ErrAbortHandler)
+			}
 			answer.ServeHTTP(w, r)
 		})
 		w.appendTo("out.log", announcement(s.Job.Node, port, firstToken))
@@ -147,11 +152,13 @@ func TestServer(t *testing.T) {
 		w.start()
 		w.until("ready", ready)
 
+		silent.Store(true)
 		server.CloseClientConnections()
-		server.Close()
 		w.until("without a server", func(s api.Session) bool {
 			return s.State == api.SessionReconnecting && strings.Contains(s.Cause, "has stopped; waiting for a new one")
 		})
+		silent.Store(false)
+		w.until("ready", ready)
 	})
 	t.Run("that refuses the token is reported", func(t *testing.T) {
 		w := newWorld(t)

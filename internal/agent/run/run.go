@@ -382,6 +382,7 @@ func (r *Run) handleFinding(f detect.Finding, job api.Job) {
 	r.announceOthers(job)
 	switch {
 	case f.Found && f.Ended && (!r.Current().Served || f.TakesOneClient()): // else it is asked
+		r.prober.SetTarget(nil)
 		r.stopServing(job.ID)
 	case f.Found && f.Link != "":
 		r.owner.Change(func(x *facts.Facts) { x.Link, x.Answers, x.Doing = f.Link, true, facts.Doing{} })
@@ -390,12 +391,13 @@ func (r *Run) handleFinding(f detect.Finding, job api.Job) {
 	}
 }
 
-// stopServing waits for another server: the one that the log announced has stopped.
+// stopServing waits for another server: the one that the log announced has stopped, and perhaps its job.
 func (r *Run) stopServing(job string) {
-	r.prober.SetTarget(nil)
-	r.owner.ClosePage(func(x *facts.Facts) {
-		x.Doing = facts.Doing{Text: fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job)}
-	})
+	text := fmt.Sprintf("the server of job %s has stopped; waiting for a new one, or for the end of the job", job)
+	if r.owner.Facts().Doing.Text != text {
+		r.jobs.QuerySoon()
+		r.owner.ClosePage(func(x *facts.Facts) { x.Doing = facts.Doing{Text: text} })
+	}
 }
 
 // target is what to prove for a finding.
@@ -447,7 +449,7 @@ func (r *Run) handleProbe(p probe.Result) {
 			r.follower.Settled() // the log is read less often
 		}
 	case p.Target.Finding.Ended:
-		r.stopServing(p.Target.Job)
+		r.stopServing(p.Target.Job) // the prober goes on: one try that failed is no proof
 	default:
 		r.owner.Change(func(f *facts.Facts) {
 			f.Answers, f.Doing = false, facts.Doing{Text: p.Doing}
