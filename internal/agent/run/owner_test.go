@@ -5,6 +5,7 @@ import (
 
 	"tunctl/internal/agent/ledger"
 	"tunctl/internal/dev/ownertest"
+	"tunctl/jobwatch"
 )
 
 // newRun is a run of the job of a session that nobody brings up.
@@ -16,5 +17,5 @@ func newRun(t *testing.T) (*Run, *ownertest.Owner) {
 		Unsettled: func() {},
 	}
 	l := ledger.New(ledger.Session{Name: "jupyter"}, owner, o)
-	return New(l, owner, owner.Hosts.Pool.Host("narval"), nil, nil, Limits{}, nil), owner
+	return New(l, owner, owner.Hosts.Pool.Host("narval"), jobwatch.NewWatcher(nil, jobwatch.Options{}), nil, Limits{}, nil), owner
 }

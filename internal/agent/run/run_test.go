@@ -93,6 +93,22 @@ func TestAProbeThatEndsAfterTheServerOpensNoPage(t *testing.T) {
 	}
 }
 
+func TestStopServing(t *testing.T) {
+	r, owner := newRun(t)
+	target := &probe.Target{Job: "7", Finding: detect.Finding{Found: true, Ended: true, Endpoint: api.Endpoint{Host: "cn01", Port: 8888}}}
+	r.prober.SetTarget(target)
+	open, failed := probe.Result{Target: target, Route: &probe.Route{Endpoint: target.Finding.Endpoint}}, probe.Result{Target: target}
+	for _, result := range []probe.Result{open, failed, failed, open} {
+		r.handleProbe(result)
+		if opened := owner.Route != nil; opened != (result.Route != nil) {
+			t.Errorf("the page is open: %t", opened)
+		}
+	}
+	if r.prober.Target() != target {
+		t.Error("it is not asked any more after one try that failed")
+	}
+}
+
 func TestMovedTellsARequeueFromAStart(t *testing.T) {
 	queued := api.Job{State: api.JobQueued}
 	running := api.Job{State: api.JobRunning, Node: "cn01"}

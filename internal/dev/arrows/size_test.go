@@ -129,7 +129,7 @@ func isExportedLock(f *ast.Field) bool {
 
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
-	allLines   = 62717
+	allLines   = 62719
 	otherLines = 5391
 )
 
@@ -155,7 +155,7 @@ var sizes = map[string]size{
 	"internal/agent/logs":      {2, 287},
 	"internal/agent/passwords": {1, 104},
 	"internal/agent/probe":     {3, 931},
-	"internal/agent/run":       {1, 554},
+	"internal/agent/run":       {1, 556},
 	"internal/agent/session":   {8, 2253},
 	"internal/agent/settings":  {1, 158},
 	"internal/agent/socket":    {1, 161},
