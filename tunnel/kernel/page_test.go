@@ -28,6 +28,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/dev/wait"
+	"tunctl/internal/latest"
 	"tunctl/tunnel/kernel"
 	"tunctl/tunnel/step"
 )
@@ -39,12 +40,11 @@ type server struct {
 	opened   chan *websocket.Conn
 	requests chan string // the ids of cells
 	ended    chan struct{}
-	named    chan struct{} // the notebook was asked for
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{opened: make(chan *websocket.Conn, 10), requests: make(chan string, 100), ended: make(chan struct{}, 10), named: make(chan struct{}, 10)}
+	s := &server{opened: make(chan *websocket.Conn, 10), requests: make(chan string, 100), ended: make(chan struct{}, 10)}
 	mux := http.NewServeMux()
 	accepted := func(w http.ResponseWriter, r *http.Request, answer string) {
 		if strings.Contains(r.Header.Get("Accept-Encoding"), "br") {
@@ -58,7 +58,6 @@ func newServer(t *testing.T) *server {
 	}
 	mux.HandleFunc("/base/api/kernels/k1", func(w http.ResponseWriter, r *http.Request) { accepted(w, r, `{"id": "k1"}`) })
 	mux.HandleFunc("/base/api/sessions", func(w http.ResponseWriter, r *http.Request) {
-		defer func() { s.named <- struct{}{} }()
 		accepted(w, r, `[{"path": "work/train.ipynb", "kernel": {"id": "k1"}}]`)
 	})
 	mux.HandleFunc("/base/api/kernels/k1/channels", func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +147,16 @@ func finish(t *testing.T, c *websocket.Conn, cell string) {
 type process struct {
 	io.Reader
 	io.WriteCloser
-	cmd *exec.Cmd
+	cmd   *exec.Cmd
+	named chan struct{} // the relay was told of which notebook a kernel is
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	n, err := p.WriteCloser.Write(b)
+	if bytes.Contains(b, []byte(`"notebook":`)) {
+		latest.Signal(p.named)
+	}
+	return n, err
 }
 
 func (p *process) Close() error { return p.WriteCloser.Close() }
@@ -174,7 +182,7 @@ func start(t *testing.T, home string) *process {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return &process{out, in, cmd}
+	return &process{out, in, cmd, make(chan struct{}, 1)}
 }
 
 // agent is what connects pages by a relay.
@@ -447,7 +455,7 @@ func TestPageThatIsGone(t *testing.T) {
 		a := newAgent(t, s)
 		page := a.must("s1")
 		c := <-s.opened
-		<-s.named
+		wait.For(t, "the name of the notebook", a.way.named)
 		send(t, page, "execute_request", "cell1", map[string]string{"code": "train()"})
 		<-s.requests
 		s.print(t, c, "cell1", 0, 5)
