@@ -56,6 +56,8 @@ func (b *batch) setLimit(id string, limit time.Duration, operator bool) error {
 		return errFinishedJob
 	case limit > j.limit && !b.extendable && !operator:
 		return errNoPermission
+	case limit > maxLimit && b.limited && !operator:
+		return errTooLong
 	}
 	j.limit = limit
 	select {
@@ -85,6 +87,8 @@ func (c *call) updateJob(words []string) int {
 		return c.failf(1, "Job/step already completing or completed for job %s", id)
 	case errors.Is(err, errNoPermission):
 		return c.failf(1, "Access/permission denied for job %s", id)
+	case errors.Is(err, errTooLong):
+		return c.failf(1, "Requested time limit is invalid (missing or exceeds some limit) for job %s", id)
 	}
 	return 0
 }
@@ -109,6 +113,8 @@ func qalter(_ context.Context, c *call) int {
 		return c.failf(pbsFinished, "qalter: Job has finished %s", pbsID(ids[0]))
 	case errors.Is(err, errNoPermission):
 		return c.failf(pbsNoPermission, "qalter: Unauthorized Request  %s", pbsID(ids[0]))
+	case errors.Is(err, errTooLong):
+		return c.failf(pbsTooMuch, "qalter: Job violates queue and/or server resource limits %s", pbsID(ids[0]))
 	}
 	return 0
 }

@@ -28,6 +28,15 @@ const (
 	slotsPerNode = 4
 )
 
+// What a node has, and how long a job may run, as sinfo and scontrol show it.
+const (
+	nodeCPUs = 4
+	nodeGPUs = 2
+	nodeMB   = 32000
+	cpuMB    = 2000 // for each CPU of a job that asks for no memory
+	maxLimit = 8 * time.Hour
+)
+
 // Job is a practice job as it is now.
 type Job struct {
 	ID        string
@@ -71,10 +80,32 @@ type order struct {
 	limit     time.Duration
 	held      bool
 	gpus      int
+	cpus      int // on one node
+	mb        int // of memory, on one node
 	env       []string
 	selected  string   // PBS -l select
 	project   string   // PBS -P
 	variables []string // PBS -v
+}
+
+// onNode is how many CPUs and GPUs a job has on its node.
+func (o *order) onNode() (cpus, gpus int) { return max(o.cpus, 1), min(o.gpus, nodeGPUs) }
+
+// memory is a job's, in MB.
+func (o *order) memory() int { return cmp.Or(o.mb, max(o.cpus, 1)*cpuMB) }
+
+// impossible says, in Slurm's words, why the demo's cluster can never run a job; "" if it can.
+func (b *batch) impossible(o *order) string {
+	if !b.limited {
+		return ""
+	}
+	if o.gpus > nodeGPUs*len(nodes) || o.cpus > nodeCPUs || o.memory() > nodeMB {
+		return "Requested node configuration is not available"
+	}
+	if o.limit > maxLimit {
+		return "Requested time limit is invalid (missing or exceeds some limit)"
+	}
+	return ""
 }
 
 // job is a Job with what the batch system itself needs to know of it.
@@ -105,6 +136,7 @@ const (
 var (
 	errUnknownJob  = errors.New("invalid job id")
 	errFinishedJob = errors.New("job has finished")
+	errTooLong     = errors.New("longer than any job may run")
 )
 
 // batch is the scheduler: a queue, two nodes, and all jobs since the start.
@@ -114,6 +146,7 @@ type batch struct {
 	starts   <-chan struct{} // a job starts earlier
 	age      time.Duration   // of a job that starts
 	jupyter  bool
+	limited  bool // to what its nodes have
 
 	mu         sync.Mutex
 	jobs       []*job
@@ -127,7 +160,7 @@ type batch struct {
 
 func newBatch(c *Cluster, o Options) *batch {
 	wait := cmp.Or(o.QueueFor, queueFor)
-	return &batch{c: c, queueFor: max(wait, 0), starts: o.Starts, jupyter: o.Jupyter, freed: make(chan struct{})}
+	return &batch{c: c, queueFor: max(wait, 0), starts: o.Starts, jupyter: o.Jupyter, limited: o.Demo, extendable: o.Demo, freed: make(chan struct{})}
 }
 
 func (b *batch) controller(up bool) {
@@ -158,6 +191,10 @@ func (b *batch) refusal() (text string, rc int, refused bool) {
 // submit queues a job and returns its id.
 func (b *batch) submit(o order) (string, error) {
 	now := time.Now()
+	reason := "Priority"
+	if b.limited {
+		reason = "None" // no job is before it: the scheduler has not looked at it yet
+	}
 	b.mu.Lock()
 	if b.c.ctx.Err() != nil {
 		b.mu.Unlock()
@@ -165,7 +202,7 @@ func (b *batch) submit(o order) (string, error) {
 	}
 	j := &job{
 		Job: Job{
-			Name: o.name, State: statePending, Reason: "Priority", Script: o.script, WorkDir: o.workDir,
+			Name: o.name, State: statePending, Reason: reason, Script: o.script, WorkDir: o.workDir,
 			Submitted: now, Expected: now.Add(b.queueFor),
 		},
 		order:   o,
@@ -256,19 +293,15 @@ func (b *batch) place(j *job) (freed chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	best, load := "", slotsPerNode
+	cpus, gpus := j.onNode()
 	for i := range nodes {
 		node := nodes[(i+j.seq-firstJob)%len(nodes)]
-		used := 0
-		for _, other := range b.jobs {
-			if other.Node == node && (other.State == stateRunning || other.State == stateEnding) {
-				used++
-			}
-		}
-		if node == j.Node && j.Restarts > 0 {
+		u := b.used(node)
+		if node == j.Node && j.Restarts > 0 || b.limited && (u.cpus+cpus > nodeCPUs || u.gpus+gpus > nodeGPUs) {
 			continue
 		}
-		if used < load {
-			best, load = node, used
+		if u.jobs < load {
+			best, load = node, u.jobs
 		}
 	}
 	if best == "" {
@@ -277,6 +310,17 @@ func (b *batch) place(j *job) (freed chan struct{}, ok bool) {
 	}
 	j.State, j.Reason, j.Node, j.Started = stateRunning, "None", best, time.Now().Add(-b.age)
 	return nil, true
+}
+
+// used is what running jobs have of a node. The lock is held.
+func (b *batch) used(node string) (u struct{ jobs, cpus, gpus int }) {
+	for _, j := range b.jobs {
+		if j.Node == node && (j.State == stateRunning || j.State == stateEnding) {
+			cpus, gpus := j.onNode()
+			u.jobs, u.cpus, u.gpus = u.jobs+1, u.cpus+cpus, u.gpus+gpus
+		}
+	}
+	return u
 }
 
 // update changes a job under the lock.

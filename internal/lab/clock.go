@@ -83,6 +83,22 @@ func parseSlurmTime(text string) (time.Duration, bool) {
 	return sumSpan(time.Duration(total)*24*time.Hour, fields, units)
 }
 
+// megabytes reads an amount of memory: 200, 200M and 8G of Slurm, 200mb and 8gb of PBS.
+func megabytes(text string) int {
+	digits := strings.TrimRight(strings.ToLower(text), "kmgtb")
+	n, _ := strconv.Atoi(digits)
+	unit, _, _ := strings.Cut(strings.ToLower(text[len(digits):]), "b")
+	switch unit {
+	case "k":
+		return n >> 10
+	case "g":
+		return n << 10
+	case "t":
+		return n << 20
+	}
+	return n
+}
+
 // parseWalltime reads PBS's walltime: S, M:S, H:M:S.
 func parseWalltime(text string) (time.Duration, bool) {
 	fields := strings.Split(text, ":")

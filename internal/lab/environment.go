@@ -60,6 +60,8 @@ func (c *Cluster) writePrograms() error {
 		"uname":    fmt.Sprintf(unameScript, systemPath("uname")),
 		"id":       fmt.Sprintf(idScript, user, userID, systemPath("id")),
 		"whoami":   "echo " + user + "\n",
+
+		"nvidia-smi": nvidiaScript,
 	}
 	for name := range c.programs() {
 		scripts[name] = fmt.Sprintf(callScript, posixsh.Quote(c.callDir()), name)
@@ -98,6 +100,19 @@ func systemPath(name string) string {
 const hostnameScript = `case $1 in
 -i | -I | --ip-address | --all-ip-addresses) echo 127.0.0.1 ;;
 *) echo "$HOSTNAME" ;;
+esac
+`
+
+// nvidiaScript lists the GPUs that a job was given, as far as tunctl and a curious user ask, and says
+// that they are pretended.
+const nvidiaScript = `gpus=$(echo "$CUDA_VISIBLE_DEVICES" | tr , ' ')
+if test -z "$gpus"; then
+	echo "No devices were found: no job with GPUs runs this (practice cluster)"
+	exit 6
+fi
+case "$*" in
+*--query-gpu=name,utilization.gpu,memory.used,memory.total*) for gpu in $gpus; do echo "T4 (pretended), 0, 0, 15360"; done ;;
+*) for gpu in $gpus; do echo "GPU $gpu: T4 (pretended by the practice cluster)"; done ;;
 esac
 `
 

@@ -257,6 +257,8 @@ func TestFieldsAsked(t *testing.T) {
 		{"squeue -h -O 'JobID:;,Name:;,State:;,BatchHost:;,TimeLimit:;'", "1001;a|b c;RUNNING;cn01;1-02:03:04;\n"},
 		{"squeue -h -O 'JobID,Name:.6,State:3'", "1001                 a|b cRUN\n"},
 		{"SLURM_TIME_FORMAT=%s squeue -h -O StartTime:", started + "\n"},
+		{"srun --jobid=1001 nvidia-smi -L", "GPU 0: T4 (pretended by the practice cluster)\nGPU 1: T4 (pretended by the practice cluster)\n"},
+		{"nvidia-smi -L || true", "No devices were found: no job with GPUs runs this (practice cluster)\n"},
 		{"srun --jobid=1001 sh -c 'echo $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $SLURM_GPUS_ON_NODE'", "0,1 0,1 2\n"},
 		{"squeue -h -n nothing; squeue -h -t PD; squeue -h -j 1001,4242 -t R -o %i", "1001\n"},
 		{"sacct -X -n -P -j 1001 -o JobID,JobName,State,ExitCode,NodeList,Partition", "1001|a|b c|RUNNING|0:0|cn01|practice\n"},

@@ -36,7 +36,15 @@ func (c *Cluster) serveTCP(ch ssh.NewChannel) {
 		_ = ch.Reject(ssh.ConnectionFailed, "Name or service not known")
 		return
 	}
-	c.join(ch, "tcp", addr)
+	if c.hides != nil && addr != c.addr && c.hides(int(to.Port)) {
+		_ = ch.Reject(ssh.ConnectionFailed, dialFailure(syscall.ECONNREFUSED))
+		return
+	}
+	if node, _, _ := strings.Cut(strings.ToLower(to.Host), "."); addr == c.addr && slices.Contains(nodes, node) {
+		c.join(ch, func(ctx context.Context) (net.Conn, error) { return dialNode(ctx, c, node) })
+		return
+	}
+	c.join(ch, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) })
 }
 
 // serveSocket dials a unix socket for OpenSSH's direct-streamlocal.
@@ -50,7 +58,7 @@ func (c *Cluster) serveSocket(ch ssh.NewChannel) {
 		_ = ch.Reject(ssh.ConnectionFailed, "bad request")
 		return
 	}
-	c.join(ch, "unix", to.Path)
+	c.join(ch, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", to.Path) })
 }
 
 // resolve is the cluster's name service. Nothing beyond this computer has a name
@@ -59,7 +67,7 @@ func (c *Cluster) resolve(host string, port int) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(host), ".")
 	isNode := slices.Contains(nodes, name) && (host == name || strings.HasSuffix(host, "."+alias))
 	if isNode && port == 22 {
-		return c.addr, true // every node runs the same sshd
+		return c.addr, true // its sshd: see dialNode
 	}
 	loopback := net.ParseIP(host)
 	switch {
@@ -71,10 +79,29 @@ func (c *Cluster) resolve(host string, port int) (string, bool) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), true
 }
 
-func (c *Cluster) join(ch ssh.NewChannel, network, addr string) {
+// dialNode connects to the sshd of a compute node.
+func dialNode(ctx context.Context, c *Cluster, node string) (net.Conn, error) {
+	listener, err := c.listen("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = listener.Close() }()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	far, err := listener.Accept()
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	c.wg.Go(func() { c.serveConn(far, node) })
+	return conn, nil
+}
+
+func (c *Cluster) join(ch ssh.NewChannel, dial func(context.Context) (net.Conn, error)) {
 	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	conn, err := dial(ctx)
 	if err != nil {
 		_ = ch.Reject(ssh.ConnectionFailed, dialFailure(err))
 		return

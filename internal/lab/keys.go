@@ -91,7 +91,7 @@ Host %s
 %s
 Host %s
     ProxyJump %s
-%s`, alias, host, port, common, strings.Join(nodes, " "), alias, common)
+%s`, alias, host, port, common, nodePattern, alias, common)
 	return os.WriteFile(c.SSHConfig(), []byte(config), 0o600)
 }
 

@@ -27,6 +27,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tunctl/internal/posixsh"
+
 	"golang.org/x/crypto/ssh"
 )
 
@@ -46,6 +48,9 @@ const (
 // nodes are the compute nodes; all of them are this computer's loopback.
 var nodes = []string{"cn01", "cn02"}
 
+// nodePattern matches them in an ssh_config, where a name would be listed as that of a host to log in to.
+const nodePattern = "cn0?"
+
 // Options are the options of Start.
 type Options struct {
 	Dir      string          // where its files go; default: a temporary folder, removed by Close
@@ -56,9 +61,12 @@ type Options struct {
 	// PageCommand runs ServePage in its own process; the arguments of the job script
 	// follow. Without it the built-in job runs in this process.
 	PageCommand []string
-	Demo        bool   // the home has the script of the built-in job, and a prompt of its own
-	Path        string // the computer's programs; default: this process's PATH
-	Log         *slog.Logger
+	Demo        bool // the home has the script of the built-in job, and a prompt of its own; jobs can be extended, and take no more than there is
+	// Hides, if set, reports the ports of this computer that are none of the cluster's nodes, such as
+	// those of forwards to them, which would lead to themselves.
+	Hides func(port int) bool
+	Path  string // the computer's programs; default: this process's PATH
+	Log   *slog.Logger
 }
 
 // Cluster is a running practice cluster.
@@ -69,6 +77,7 @@ type Cluster struct {
 	log     *slog.Logger
 	config  *ssh.ServerConfig
 	page    []string
+	hides   func(port int) bool
 	path    string // the student's PATH
 	shell   string // the real one that commands run in
 	batch   *batch
@@ -98,6 +107,7 @@ func Start(o Options) (*Cluster, error) {
 		dialect: o.Dialect,
 		log:     cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		page:    slices.Clone(o.PageCommand),
+		hides:   o.Hides,
 		shell:   findShell(),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -138,7 +148,7 @@ func (c *Cluster) start(o Options) error {
 		return err
 	}
 	if o.Demo {
-		if err := writeHome(c.Home(), c.dialect); err != nil {
+		if err := writeHome(c); err != nil {
 			return err
 		}
 	}
@@ -173,15 +183,17 @@ func (c *Cluster) makeDirs() error {
 	return nil
 }
 
-// prompt shows the practice node: the shell's own would name this computer.
-const prompt = `PS1='student@$HOSTNAME:\w\$ '
+// startUp shows the practice node in the prompt, where the shell's own would name this computer. A login
+// shell inside a job has read the computer's start-up files, which set another PATH.
+const startUp = `PS1='student@$HOSTNAME:\w\$ '
+PATH=%s
 `
 
 // writeHome writes what the demo has in its home.
-func writeHome(dir, dialect string) error {
+func writeHome(c *Cluster) error {
 	return errors.Join(
-		os.WriteFile(filepath.Join(dir, "jupyter.sh"), []byte(JobScript(dialect)), 0o600),
-		os.WriteFile(filepath.Join(dir, ".profile"), []byte(prompt), 0o600),
+		os.WriteFile(filepath.Join(c.Home(), "jupyter.sh"), []byte(JobScript(c.dialect)), 0o600),
+		os.WriteFile(filepath.Join(c.Home(), ".profile"), fmt.Appendf(nil, startUp, posixsh.Quote(c.path)), 0o600),
 	)
 }
 

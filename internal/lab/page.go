@@ -54,6 +54,7 @@ const pageProgram = "practice-page"
 func ServePage(ctx context.Context, args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	_ = os.WriteFile("/proc/self/comm", []byte(pageProgram), 0o600) // on Linux, the name of the program for others
 	return runPage(ctx, args, os.Getenv, out)
 }
 

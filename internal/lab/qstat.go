@@ -34,7 +34,7 @@ func qstat(_ context.Context, c *call) int {
 		c.printf("Server: %s\n    server_state = Active\n    default_queue = %s\n    %s\n\n", pbsServer, pbsQueue, pbsVersion)
 		return 0
 	case has("Q") && has("f"):
-		c.printf("Queue: %s\n    queue_type = Execution\n    resources_max.walltime = 24:00:00\n    enabled = True\n    started = True\n\n", pbsQueue)
+		c.printf("Queue: %s\n    queue_type = Execution\n    resources_max.walltime = 08:00:00\n    enabled = True\n    started = True\n\n", pbsQueue)
 		return 0
 	case has("F", "B", "Q"):
 		return c.failf(2, "qstat: the practice cluster prints jobs as text only")
@@ -231,7 +231,8 @@ func (c *call) pbsAttributes(v *view) [][2]string {
 	var list [][2]string
 	add := func(name, value string) { list = append(list, [2]string{name, value}) }
 	ran := !v.Started.IsZero()
-	vnode := fmt.Sprintf("(%s:ncpus=1)", v.Node)
+	cpus := strconv.Itoa(max(v.cpus, 1))
+	vnode := fmt.Sprintf("(%s:ncpus=%s)", v.Node, cpus)
 
 	add("Job_Name", v.Name)
 	add("Job_Owner", user+"@"+loginNode)
@@ -239,7 +240,7 @@ func (c *call) pbsAttributes(v *view) [][2]string {
 		add("resources_used.cpupercent", "0")
 		add("resources_used.cput", "00:00:00")
 		add("resources_used.mem", "0kb")
-		add("resources_used.ncpus", "1")
+		add("resources_used.ncpus", cpus)
 		add("resources_used.vmem", "0kb")
 		add("resources_used.walltime", hourSpan(v.used()))
 	}
@@ -262,7 +263,10 @@ func (c *call) pbsAttributes(v *view) [][2]string {
 	add("Priority", "0")
 	add("qtime", c.pbsTime(v.Submitted))
 	add("Rerunable", "True")
-	add("Resource_List.ncpus", "1")
+	if v.mb > 0 {
+		add("Resource_List.mem", strconv.Itoa(v.mb)+"mb")
+	}
+	add("Resource_List.ncpus", cpus)
 	add("Resource_List.nodect", "1")
 	add("Resource_List.place", "free")
 	add("Resource_List.select", v.selected)
@@ -320,7 +324,7 @@ func (c *call) pbsComment(v *view, vnode string) string {
 	run := "Job run at " + v.Started.Format("Mon Jan _2 at 15:04") + " on " + vnode
 	const notRunning = "Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)"
 	switch {
-	case v.State == statePending && v.held:
+	case v.State == statePending && (v.held || v.Reason == "None"): // the scheduler has not looked at it yet
 		return ""
 	case v.State == statePending:
 		return notRunning

@@ -28,6 +28,7 @@ const (
 	pbsFinished     = 35
 	pbsBadResource  = 166
 	pbsNoServer     = 162
+	pbsTooMuch      = 188
 )
 
 // pbsPrograms are PBS's programs on the login node.
@@ -39,6 +40,7 @@ func pbsPrograms() map[string]program {
 		"qdel":    qdel,
 		"qalter":  qalter,
 
+		"pbsnodes":   pbsnodes,
 		"pbs_attach": pbsAttach,
 	}
 }
@@ -53,6 +55,26 @@ func pbsAttach(_ context.Context, c *call) int {
 	runs := func(v view) bool { return pbsID(v.ID) == options[0].value && v.State == "RUNNING" }
 	if !slices.ContainsFunc(c.c.batch.views(), runs) {
 		return c.failf(1, "pbs_attach: tm_attach: no matching job found (17006)")
+	}
+	return 0
+}
+
+// pbsnodes is the table of pbsnodes -aSj, whatever else is asked.
+func pbsnodes(_ context.Context, c *call) int {
+	if c.c.batch.isDown() {
+		return c.failf(pbsNoServer, pbsNoReach, "pbsnodes")
+	}
+	c.printf(`                                                        mem       ncpus   nmics   ngpus
+vnode           state           njobs   run   susp      f/t        f/t     f/t     f/t   jobs
+--------------- --------------- ------ ----- ------ ------------ ------- ------- ------- -------
+`)
+	for _, n := range c.c.batch.loads() {
+		state := "free"
+		if n.cpus == nodeCPUs {
+			state = "job-busy"
+		}
+		c.printf("%-15s %-15s %6d %5d %6d %12s %7s %7s %7s %s\n", n.node, state, n.jobs, n.jobs, 0, fmt.Sprintf("%[1]dgb/%[1]dgb", nodeMB/1000),
+			fmt.Sprintf("%d/%d", nodeCPUs-n.cpus, nodeCPUs), "0/0", fmt.Sprintf("%d/%d", nodeGPUs-n.gpus, nodeGPUs), "--")
 	}
 	return 0
 }
@@ -213,6 +235,25 @@ func (c *call) applyResources(o *order, resources map[string]string) int {
 		o.limit = cmp.Or(limit, defaultLimit)
 	}
 	o.selected = cmp.Or(resources["select"], "1:ncpus=1")
+	chunks := 1
+	for i, item := range strings.Split(o.selected, ":") {
+		name, value, _ := strings.Cut(item, "=")
+		n, _ := strconv.Atoi(cmp.Or(value, name))
+		if i == 0 && value == "" {
+			chunks = n
+		}
+		switch name {
+		case "ncpus":
+			o.cpus = n
+		case "ngpus":
+			o.gpus = chunks * n
+		case "mem":
+			o.mb = megabytes(value)
+		}
+	}
+	if c.c.batch.impossible(o) != "" {
+		return c.failf(pbsTooMuch, "qsub: Job violates queue and/or server resource limits")
+	}
 	return 0
 }
 

@@ -137,21 +137,18 @@ func (b *batch) jobEnv(j *job) environment {
 }
 
 func slurmEnv(j *job) environment {
+	cpus := strconv.Itoa(max(j.cpus, 1))
 	env := environment{
 		"SLURM_JOB_ID=" + j.ID, "SLURM_JOBID=" + j.ID, "SLURM_JOB_NAME=" + j.Name,
 		"SLURM_JOB_NODELIST=" + j.Node, "SLURM_NODELIST=" + j.Node, "SLURMD_NODENAME=" + j.Node,
 		"SLURM_JOB_PARTITION=" + j.queue, "SLURM_JOB_ACCOUNT=" + j.account, "SLURM_JOB_USER=" + user,
 		"SLURM_CLUSTER_NAME=" + alias, "SLURM_SUBMIT_DIR=" + j.workDir, "SLURM_SUBMIT_HOST=" + loginNode,
-		"SLURM_JOB_NUM_NODES=1", "SLURM_NNODES=1", "SLURM_CPUS_ON_NODE=1", "SLURM_NODEID=0", "SLURM_PROCID=0",
+		"SLURM_JOB_NUM_NODES=1", "SLURM_NNODES=1", "SLURM_CPUS_ON_NODE=" + cpus, "SLURM_JOB_CPUS_PER_NODE=" + cpus,
+		"SLURM_MEM_PER_NODE=" + strconv.Itoa(j.memory()), "SLURM_NODEID=0", "SLURM_PROCID=0",
 		"SLURM_JOB_END_TIME=" + strconv.FormatInt(j.Started.Add(j.limit).Unix(), 10),
 		"ENVIRONMENT=BATCH",
 	}
-	if j.gpus > 0 {
-		ids := make([]string, j.gpus)
-		for i := range ids {
-			ids[i] = strconv.Itoa(i)
-		}
-		list := strings.Join(ids, ",")
+	if list := j.gpuList(); list != "" {
 		env = append(env, "CUDA_VISIBLE_DEVICES="+list, "SLURM_JOB_GPUS="+list, "SLURM_GPUS_ON_NODE="+strconv.Itoa(j.gpus))
 	}
 	if j.Restarts > 0 {
@@ -160,12 +157,26 @@ func slurmEnv(j *job) environment {
 	return env
 }
 
+// gpuList is 0,1 for a job with two GPUs.
+func (j *job) gpuList() string {
+	ids := make([]string, j.gpus)
+	for i := range ids {
+		ids[i] = strconv.Itoa(i)
+	}
+	return strings.Join(ids, ",")
+}
+
 func (b *batch) pbsEnv(j *job) environment {
-	return environment{
+	cpus := strconv.Itoa(max(j.cpus, 1))
+	env := environment{
 		"ENVIRONMENT=BATCH", "PBS_ENVIRONMENT=PBS_BATCH", "PBS_JOBID=" + j.ID, "PBS_JOBNAME=" + j.Name,
 		"PBS_JOBDIR=" + b.c.Home(), "PBS_QUEUE=" + j.queue, "PBS_NODEFILE=" + j.nodeFile(),
-		"PBS_NODENUM=0", "PBS_TASKNUM=1", "NCPUS=1", "OMP_NUM_THREADS=1",
+		"PBS_NODENUM=0", "PBS_TASKNUM=1", "NCPUS=" + cpus, "OMP_NUM_THREADS=" + cpus,
 		"PBS_O_HOME=" + b.c.Home(), "PBS_O_HOST=" + loginNode, "PBS_O_LANG=C.UTF-8", "PBS_O_LOGNAME=" + user,
 		"PBS_O_QUEUE=" + j.queue, "PBS_O_SHELL=/bin/bash", "PBS_O_SYSTEM=Linux", "PBS_O_WORKDIR=" + j.workDir,
 	}
+	if j.gpus > 0 {
+		env = append(env, "CUDA_VISIBLE_DEVICES="+j.gpuList())
+	}
+	return env
 }

@@ -156,20 +156,25 @@ var sacctFields = func() map[string]sacctField {
 	same("Cluster", fixed(alias))
 	add("WorkDir", func(_ *call, v *view) string { return v.WorkDir }, nil)
 	add("SubmitLine", func(_ *call, v *view) string { return strings.Join(v.command, " ") }, nil)
-	same("AllocCPUS", fixed("1"))
+	same("AllocCPUS", func(_ *call, v *view) string { return strconv.Itoa(max(v.cpus, 1)) })
 	same("NNodes", fixed("1"))
 	add("AllocTRES", func(_ *call, v *view) string {
 		if v.Started.IsZero() {
 			return ""
 		}
-		return "billing=1,cpu=1,mem=200M,node=1"
-	}, fixed("cpu=1,mem=200M,node=1"))
-	add("ReqTRES", fixed("billing=1,cpu=1,mem=200M,node=1"), nil)
+		return v.allTRES()
+	}, func(_ *call, v *view) string { return v.tres() + ",node=1" })
+	add("ReqTRES", func(_ *call, v *view) string { return v.allTRES() }, nil)
 	same("MaxRSS", fixed(""))
 	add("Comment", fixed(""), nil)
 	add("Restarts", func(_ *call, v *view) string { return strconv.Itoa(v.Restarts) }, nil)
 	return fields
 }()
+
+// allTRES is a job's as sacct lists it.
+func (v *view) allTRES() string {
+	return fmt.Sprintf("billing=%d,%s%s,node=1", max(v.cpus, 1), v.tres(), v.gpuTRES())
+}
 
 func sacctState(_ *call, v *view) string {
 	if v.State == stateCancelled {

@@ -118,7 +118,7 @@ sbatch: error: instead of expected UNIX line breaks (\n).`)
 }
 
 func (c *call) applySbatch(o *order, options []option) int {
-	export := "ALL"
+	export, perCPU := "ALL", 0
 	for _, x := range options {
 		switch x.name {
 		case "job-name":
@@ -139,6 +139,15 @@ func (c *call) applySbatch(o *order, options []option) int {
 			export = x.value
 		case "gpus", "gpus-per-node", "gpus-per-task", "gres":
 			o.gpus = gpuCount(x)
+		case "cpus-per-task":
+			o.cpus, _ = strconv.Atoi(x.value)
+		case "mem":
+			o.mb = megabytes(x.value)
+			if x.value == "0" {
+				o.mb = nodeMB // all of the node's
+			}
+		case "mem-per-cpu":
+			perCPU = megabytes(x.value)
 		case "partition":
 			if x.value != slurmPartition {
 				return c.failf(1, `sbatch: error: invalid partition specified: %s
@@ -152,6 +161,7 @@ sbatch: error: Batch job submission failed: Invalid partition name specified`, x
 			o.limit = cmp.Or(limit, defaultLimit)
 		}
 	}
+	o.mb = cmp.Or(o.mb, perCPU*max(o.cpus, 1))
 	o.env = c.exported(export)
 	return 0
 }
@@ -199,6 +209,9 @@ func (c *call) submitSlurm(ctx context.Context, o order, options []option) int {
 	}
 	if c.c.batch.isDown() {
 		return c.failf(1, "sbatch: error: Batch job submission failed: %s", controllerGone)
+	}
+	if text := c.c.batch.impossible(&o); text != "" {
+		return c.failf(1, "sbatch: error: Batch job submission failed: %s", text)
 	}
 	if has("test-only") {
 		return c.failf(0, "sbatch: Job %d to start at %s using 1 processors on nodes %s in partition %s",
@@ -318,10 +331,41 @@ func sinfo(_ context.Context, c *call) int {
 		return c.failf(1, "slurm_load_partitions: %s", controllerGone)
 	}
 	if slices.Contains(c.args, "-O") { // as the look of `tunctl init` asks
-		c.printf("%s|idle|%d|0/%d/0/%d|4|8000|gpu:t4:2|gpu:t4:0|\n", slurmPartition, len(nodes), 4*len(nodes), 4*len(nodes))
+		for _, n := range c.c.batch.loads() {
+			c.printf("%s|%s|1|%d/%d/0/%d|%d|%d|gpu:t4:%d|gpu:t4:%d|\n", slurmPartition, n.state(), n.cpus, nodeCPUs-n.cpus, nodeCPUs, nodeCPUs, nodeMB, nodeGPUs, n.gpus)
+		}
 		return 0
 	}
-	c.printf("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n%s*    up   infinite      %d   idle cn[01-%02d]\n",
-		slurmPartition, len(nodes), len(nodes))
+	c.printf("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n")
+	for _, n := range c.c.batch.loads() {
+		c.printf("%s*    up    8:00:00      1  %5s %s\n", slurmPartition, n.state(), n.node)
+	}
 	return 0
+}
+
+// nodeLoad is what the jobs on a node use.
+type nodeLoad struct {
+	node             string
+	jobs, cpus, gpus int
+}
+
+func (b *batch) loads() []nodeLoad {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]nodeLoad, len(nodes))
+	for i, node := range nodes {
+		u := b.used(node)
+		list[i] = nodeLoad{node, u.jobs, min(u.cpus, nodeCPUs), min(u.gpus, nodeGPUs)}
+	}
+	return list
+}
+
+func (n nodeLoad) state() string {
+	if n.jobs == 0 {
+		return "idle"
+	}
+	if n.cpus == nodeCPUs {
+		return "alloc"
+	}
+	return "mix"
 }

@@ -120,10 +120,10 @@ func (c *call) jobLines(v *view) []string {
 		lines = append(lines, "SchedNodeList="+v.scheduled())
 	}
 	return append(lines,
-		"NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*",
-		"TRES=cpu=1,mem=200M,node=1,billing=1",
+		fmt.Sprintf("NumNodes=1 NumCPUs=%[1]d NumTasks=1 CPUs/Task=%[1]d ReqB:S:C:T=0:0:*:*", max(v.cpus, 1)),
+		fmt.Sprintf("TRES=%s,node=1,billing=%d%s", v.tres(), max(v.cpus, 1), v.gpuTRES()),
 		"Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*",
-		"MinCPUsNode=1 MinMemoryCPU=200M MinTmpDiskNode=0",
+		fmt.Sprintf("MinCPUsNode=%d MinMemoryCPU=%dM MinTmpDiskNode=0", max(v.cpus, 1), v.memory()/max(v.cpus, 1)),
 		"Features=(null) DelayBoot=00:00:00",
 		"OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)",
 		"Command="+commandLine(v),
@@ -133,6 +133,16 @@ func (c *call) jobLines(v *view) []string {
 		"StdOut="+v.Log,
 		"Power=",
 	)
+}
+
+// tres is what a job has of a node, as Slurm writes it.
+func (v *view) tres() string { return fmt.Sprintf("cpu=%d,mem=%dM", max(v.cpus, 1), v.memory()) }
+
+func (v *view) gpuTRES() string {
+	if v.gpus == 0 {
+		return ""
+	}
+	return fmt.Sprintf(",gres/gpu=%d", v.gpus)
 }
 
 func commandLine(v *view) string {

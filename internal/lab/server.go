@@ -21,11 +21,12 @@ func (c *Cluster) accept(listener net.Listener) {
 		if err != nil {
 			return // the listener was closed
 		}
-		c.wg.Go(func() { c.serveConn(conn) })
+		c.wg.Go(func() { c.serveConn(conn, loginNode) })
 	}
 }
 
-func (c *Cluster) serveConn(raw net.Conn) {
+// serveConn serves a connection to the sshd of a node.
+func (c *Cluster) serveConn(raw net.Conn, node string) {
 	link := c.links.wrap(raw)
 	defer link.done()
 	if c.ctx.Err() != nil { // came in while Close dropped the others
@@ -48,7 +49,7 @@ func (c *Cluster) serveConn(raw net.Conn) {
 		switch ch.ChannelType() {
 		case "session":
 			// Owned by the cluster: like sshd's, a command outlives its connection.
-			c.wg.Go(func() { c.serveSession(ch) })
+			c.wg.Go(func() { c.serveSession(ch, node) })
 		case "direct-tcpip":
 			wg.Go(func() { c.serveTCP(ch) })
 		case "direct-streamlocal@openssh.com":

@@ -19,12 +19,12 @@ import (
 
 // serveSession serves one session channel: the requests that prepare it, then one
 // command or subsystem (RFC 4254, 6.5).
-func (c *Cluster) serveSession(newChannel ssh.NewChannel) {
+func (c *Cluster) serveSession(newChannel ssh.NewChannel, node string) {
 	channel, requests, err := newChannel.Accept()
 	if err != nil {
 		return
 	}
-	s := &session{c: c, channel: channel}
+	s := &session{c: c, channel: channel, node: node}
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	defer s.cancel()
 	var wg sync.WaitGroup
@@ -46,6 +46,7 @@ func (c *Cluster) serveSession(newChannel ssh.NewChannel) {
 type session struct {
 	c       *Cluster
 	channel ssh.Channel
+	node    string
 	ctx     context.Context
 	cancel  context.CancelFunc
 	env     []string
@@ -70,7 +71,7 @@ func (s *session) handle(req *ssh.Request) bool {
 		return ssh.Unmarshal(req.Payload, &msg) == nil && s.start(func() { s.exec("-c", msg.Command) })
 	case "shell":
 		return s.start(func() {
-			fmt.Fprintln(s.channel.Stderr(), "This is tunctl's practice cluster: it runs commands, but offers no terminal.")
+			fmt.Fprintln(s.channel.Stderr(), "This is tunctl's practice cluster. It has no terminal and shows no prompt: type a command and Enter; exit ends it.")
 			s.exec("-l", "-s")
 		})
 	case "subsystem":
@@ -95,7 +96,7 @@ func (s *session) start(run func()) bool {
 func (s *session) exec(args ...string) {
 	defer func() { _ = s.channel.Close() }()
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.c.binDir(), filepath.Base(s.c.shell)), args...)
-	cmd.Env = slices.Concat(s.c.loginEnv(), s.env)
+	cmd.Env = slices.Concat(s.c.loginEnv(), environment{"HOSTNAME=" + s.node}, s.env)
 	cmd.Dir = s.c.Home()
 	cmd.Stdout, cmd.Stderr = s.channel, s.channel.Stderr()
 	s.exit(s.c.runCommand(cmd, s.channel))
@@ -127,7 +128,7 @@ func (c *lockedChannel) CloseWrite() error {
 func (s *session) sftp() {
 	defer func() { _ = s.channel.Close() }()
 	s.channel = &lockedChannel{Channel: s.channel} // Serve returns before the last response is sent
-	server, err := sftp.NewServer(s.channel, sftp.WithServerWorkingDirectory(s.c.Home()))
+	server, err := sftp.NewServer(&linkMaker{ReadWriteCloser: s.channel, home: s.c.Home()}, sftp.WithServerWorkingDirectory(s.c.Home()))
 	if err != nil {
 		s.exit(1)
 		return

@@ -49,7 +49,7 @@ var squeueFields = map[string]squeueField{
 	"timeleft":     {"TIME_LEFT", func(_ *call, v *view) string { return slurmSpan(max(0, v.limit-v.used())) }},
 	"timeused":     {"TIME", func(_ *call, v *view) string { return slurmSpan(v.used()) }},
 	"numnodes":     {"NODES", fixed("1")},
-	"numcpus":      {"CPUS", fixed("1")},
+	"numcpus":      {"CPUS", func(_ *call, v *view) string { return strconv.Itoa(max(v.cpus, 1)) }},
 	"command":      {"COMMAND", func(_ *call, v *view) string { return cmp.Or(v.Script, "(null)") }},
 	"workdir":      {"WORK_DIR", func(_ *call, v *view) string { return v.WorkDir }},
 	"stdout":       {"STDOUT", func(_ *call, v *view) string { return absIn(v.workDir, cmp.Or(v.output, "slurm-%j.out")) }},
