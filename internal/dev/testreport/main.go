@@ -1,11 +1,11 @@
 // Command testreport runs "go test -json" and shows what the user, or CI, wants to see
 // of it: go test's own closing line of each package as soon as it is over, now and then
 // what runs, what failed in full, and at the end the slowest tests, what was not run and why, and how many
-// tests there were.
+// tests there were. On Linux it fails, too, where a process is left that tests have started.
 //
 //	testreport go test -race ./...
 //
-// It ends with the exit code of go test.
+// It ends with the exit code of go test, or with 1.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 		os.Exit(2)
 	}
 	argv := slices.Insert(os.Args[1:], 2, "-json")
-	code, err := run(argv, os.Stdout)
+	code, err := run(argv, os.Stdout, endingTime)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		code = max(code, 1)
@@ -40,8 +40,15 @@ func main() {
 // from, can take minutes.
 const progressEvery = time.Minute
 
+// endingTime is how long processes may take to end after the tests that started them.
+const endingTime = 2 * time.Minute
+
 // run runs a command that prints the events of tests, and reports about them.
-func run(argv []string, out io.Writer) (code int, err error) {
+func run(argv []string, out io.Writer, ending time.Duration) (code int, err error) {
+	ended, err := adopt()
+	if err != nil {
+		return 1, err
+	}
 	// A terminal's Ctrl-C is go test's, too: it ends, and what was seen is told.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -77,12 +84,24 @@ func run(argv []string, out io.Writer) (code int, err error) {
 			r.line(line)
 		case <-tick.C:
 			r.progress(time.Since(began))
+		case <-ended:
+			bury(cmd.Process.Pid)
 		}
 	}
 	err = cmd.Wait()
-	r.end(time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), err == nil)
+	if err != nil {
+		ending = 0 // tests that fail need not end what they started
+	}
+	limited, cancel := context.WithTimeout(context.Background(), ending)
+	defer cancel()
+	leftovers := left(limited)
+	r.tellLeft(leftovers)
+	r.end(time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), err == nil && leftovers == nil)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
-	return 0, err
+	if leftovers != nil {
+		code = 1
+	}
+	return code, err
 }

@@ -158,6 +158,13 @@ func (r *report) end(wall, busy time.Duration, good bool) {
 	}
 }
 
+// tellLeft shows the processes that tests did not end.
+func (r *report) tellLeft(list []string) {
+	if len(list) > 0 {
+		fmt.Fprintf(r.out, "\nLeft by tests, and ended now:\n  %s\n", strings.Join(list, "\n  "))
+	}
+}
+
 func (r *report) tellSlowest() {
 	leaves := slices.DeleteFunc(slices.Clone(r.times), func(x took) bool { return r.parents[x.test] })
 	slices.SortStableFunc(leaves, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
