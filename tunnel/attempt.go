@@ -315,10 +315,8 @@ func (t *attempt) acceptsKeyOf(ctx context.Context, c *conn) bool {
 		return t.settings.SameHostKeys(&c.settings)
 	}
 	keys, err := hostkey.Load(t.hostKeyOptions(&asker{host: t.host}))
-	if err != nil {
-		return false // its own login says why
-	}
-	return keys.CouldShow(c.hostKey) && keys.Check(ctx, c.wire.RemoteAddr(), c.hostKey) == nil
+	return err == nil && // else its own login says why
+		keys.CouldShow(c.hostKey) && keys.Check(ctx, c.wire.RemoteAddr(), c.hostKey) == nil
 }
 
 // config is the library's configuration.

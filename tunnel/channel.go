@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,22 +111,21 @@ func (c *channelConn) Read(p []byte) (int, error) {
 
 // dialError classifies a failed dial by the reason codes of RFC 4254, section 5.1.
 func dialError(address string, err error) error {
-	if err == nil {
-		return nil
-	}
-	err = api.RemoteError(err)
 	open, ok := errors.AsType[*ssh.OpenChannelError](err)
 	if !ok {
-		return err
+		return api.RemoteError(err)
 	}
-	switch open.Reason {
-	case ssh.Prohibited:
-		return fmt.Errorf("%w to %s: %w", api.ErrProhibited, address, err)
-	case ssh.ConnectionFailed:
-		return fmt.Errorf("%w to %s: %w", api.ErrRefused, address, err)
+	said := api.NewRemoteText(noReason.Replace(open.Message))
+	if kind, known := refusals[open.Reason]; known {
+		return fmt.Errorf("%w to %s: %s", kind, address, said)
 	}
-	return fmt.Errorf("%s: %w", address, err)
+	return fmt.Errorf("%s: the host refused (%s): %s", address, open.Reason, said)
 }
+
+var refusals = map[ssh.RejectionReason]error{ssh.Prohibited: api.ErrProhibited, ssh.ConnectionFailed: api.ErrRefused}
+
+// noReason replaces what sshd says where it gives no reason.
+var noReason = strings.NewReplacer("Connection failed", "it gives no reason", "open failed", "it gives no reason")
 
 // listen makes the host listen at an address.
 func (c *conn) listen(ctx context.Context, network, address string) (net.Listener, error) {

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -154,9 +155,7 @@ func (c *conn) end(why error) {
 func (c *conn) noteEnd(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.why == nil {
-		c.why = why
-	}
+	c.why = cmp.Or(c.why, why)
 }
 
 // hasAddress reports whether this computer still has the address that the connection

@@ -268,11 +268,7 @@ const (
 func Reachable(ctx context.Context, address string) bool {
 	d := net.Dialer{Timeout: reachableTimeout}
 	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
+	return err == nil && conn.Close() == nil
 }
 
 // errHostKeySeen ends the handshake after the host key.
@@ -313,18 +309,14 @@ func Preflight(ctx context.Context, s sshconfig.Settings) (seen PreflightResult,
 	if err != nil {
 		return seen, err
 	}
-	common, algorithms := keys.Algorithms()
 	var refused error
-	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.Address(), &ssh.ClientConfig{
-		Config:            common,
-		HostKeyAlgorithms: algorithms,
-		ClientVersion:     "SSH-2.0-tunctl",
-		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			seen.HostKey = ssh.FingerprintSHA256(hostkey.Plain(key))
-			refused = keys.Check(ctx, remote, key)
-			return errHostKeySeen
-		},
-	})
+	config := t.config(ctx, keys, nil)
+	config.HostKeyCallback = func(_ string, remote net.Addr, key ssh.PublicKey) error {
+		seen.HostKey = ssh.FingerprintSHA256(hostkey.Plain(key))
+		refused = keys.Check(ctx, remote, key)
+		return errHostKeySeen
+	}
+	_, _, _, err = ssh.NewClientConn(t.wire, t.settings.Address(), config)
 	switch {
 	case seen.HostKey != "":
 		return seen, refused

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -310,9 +311,7 @@ func (k *keepalive) checkDoubted(now time.Time) {
 		return
 	}
 	k.stall.timer.Reset(stallCheck)
-	if k.replaced.IsZero() {
-		k.replaced = now
-	}
+	k.replaced = cmp.Or(k.replaced, now)
 	switch silence := now.Sub(lastOf(last, k.replaced)); {
 	case !here:
 		c.end(errAddressGone)

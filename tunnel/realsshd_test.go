@@ -26,8 +26,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/dev/testprogram"
-	"tunctl/internal/freeport"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -84,7 +84,7 @@ func startSSHD(t testing.TB, authorizedKeys string, extra ...string) *realServer
 			t.Fatal(err)
 		}
 	}
-	s := &realServer{t: t, dir: t.TempDir(), port: freePort(t)}
+	s := &realServer{t: t, dir: t.TempDir(), port: testport.Free(t)}
 	hostKey := filepath.Join(s.dir, "hostkey")
 	s.key = writeKey(t, hostKey)
 	write(t, filepath.Join(s.dir, "authorized_keys"), authorizedKeys)
@@ -147,16 +147,6 @@ func (s *realServer) sessions() []int {
 		}
 	}
 	return pids
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = freeport.Close(l) }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // writeKey makes a key pair at path and path.pub.
@@ -273,7 +263,7 @@ func TestOpenSSHCommandsAndForwards(t *testing.T) {
 		t.Errorf("echo: %q %v", got, err)
 	}
 	_ = c.Close()
-	if _, err := h.Dial(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t))); !errors.Is(err, api.ErrRefused) {
+	if _, err := h.Dial(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", testport.Free(t))); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a closed port: %v", err)
 	}
 	listener, err := h.Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -22,6 +22,8 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/testport"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel/failure"
 	"tunctl/tunnel/openssh"
 	"tunctl/tunnel/sshconfig"
@@ -36,7 +38,7 @@ func (l *laptop) masters() {
 // patientLimits are for what must not be taken for dead beside other tests.
 func patientLimits() Limits {
 	l := PracticeLimits()
-	l.DialTimeout, l.HandshakeTimeout, l.ProbeTimeout = 20*time.Second, 20*time.Second, 5*time.Second
+	l.DialTimeout, l.HandshakeTimeout, l.ProbeTimeout = wait.Limit, wait.Limit, 5*time.Second
 	return l
 }
 
@@ -70,7 +72,7 @@ func TestAnSSHOfOursCarriesCommandsAndForwards(t *testing.T) {
 	}
 	echoes(t, h, "tcp", echoServer(t))
 	echoes(t, h, "unix", echoAt(t, "unix", filepath.Join(t.TempDir(), "echo")))
-	closed := net.JoinHostPort("127.0.0.1", fmt.Sprint(freePort(t)))
+	closed := net.JoinHostPort("127.0.0.1", fmt.Sprint(testport.Free(t)))
 	if _, err := h.Dial(t.Context(), "tcp", closed); !errors.Is(err, api.ErrRefused) {
 		t.Errorf("a dial to a closed port says %v", err)
 	}
@@ -243,7 +245,7 @@ func TestAnSSHOfOursCarriesBack(t *testing.T) {
 // closed can be opened again.
 func carriesBack(t *testing.T, h *Host) {
 	t.Helper()
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	address := fmt.Sprintf("127.0.0.1:%d", testport.Free(t))
 	for _, at := range []string{address, address, "127.0.0.1:0"} {
 		ctx, cancel := context.WithTimeout(t.Context(), longest)
 		listener, err := h.Listen(ctx, "tcp", at)
@@ -304,7 +306,7 @@ func TestAStreamFromTheHostThatIsCutDoesNotEndLikeAWholeOne(t *testing.T) {
 				l.preset = func(string, *sshconfig.Settings) {}
 			}
 			h := l.up(t, "open")
-			listener, err := h.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+			listener, err := h.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", testport.Free(t)))
 			if err != nil {
 				t.Fatal(err)
 			}

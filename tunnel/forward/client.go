@@ -92,7 +92,9 @@ func (f *Forward) handle(ctx context.Context, conn net.Conn) {
 		f.counters.direct.Add(1)
 		defer f.counters.direct.Add(-1)
 	}
-	relay(ctx, local, target, &f.buffers, &f.counters)
+	if relay(ctx, local, target, &f.buffers, &f.counters) && c.address == "" {
+		f.counters.failed(errUnanswered)
+	}
 }
 
 // checkRequests has the hosts and origins of the client's requests checked, unless the

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/wait"
 )
 
 // dialerFunc is a Dialer made of a function.
@@ -130,6 +131,29 @@ func TestAClientThatFinishedSendingStillGetsItsAnswer(t *testing.T) {
 	_ = c.CloseWrite()
 	if got, err := io.ReadAll(c); string(got) != "5 bytes" || err != nil {
 		t.Errorf("answer %q, %v", got, err)
+	}
+}
+
+// TestStatusUnanswered: a server that closes without an answer is told of, until the next connection.
+func TestStatusUnanswered(t *testing.T) {
+	address := far(t, func(c *net.TCPConn) {
+		request := make([]byte, 4)
+		_, _ = io.ReadFull(c, request)
+		if string(request) == "ping" {
+			say(c, "pong")
+		}
+	})
+	f := listen(t, ListenOptions{Name: "db"})
+	f.Open(Target{Dialer: direct, Network: "tcp", Address: address})
+	for request, want := range map[string]string{"quit": "failed: the server closed it without an answer", "ping": ""} {
+		c := dialForward(t, f)
+		say(c, request)
+		_, _ = io.ReadAll(c)
+		_ = c.Close()
+		wait.Until(t, "the connection is over", func() bool { return f.Status().Conns == 0 })
+		if got := f.Status().Error; !strings.HasSuffix(got, want) || want == "" && got != "" {
+			t.Errorf("after %q: %q", request, got)
+		}
 	}
 }
 

@@ -223,15 +223,15 @@ const (
 // requestStream parses a client's requests (RFC 9112) and lets them pass if their Host
 // and Origin are allowed. A request line passes at once, since what begins like one may be a whole
 // message of another protocol. The rest of the head is held back until it is complete:
-// no server acts on a request before that. With edit the line is held back, too.
+// no server acts on a request before that. With edit the line is held back after its method, too.
 type requestStream struct {
 	hosts *allowedHosts // nil: all are allowed
-	// edit, if set, returns a request's line and header as they pass, or why they do not.
+	// edit, if set, returns a request's line without the method, and its header, as they pass, or why they do not.
 	edit  func(line, header []byte) ([]byte, error)
 	state requestState
 	line  []byte // the current line
-	head  []byte // what is held back: the current head, without the request line unless there is edit
-	first int    // how much of the head is the request line
+	head  []byte // what is held back of the current head
+	first int    // how much of that is the request line
 	old   bool   // the current request is of HTTP/1.0, which may have no Host
 	safe  bool   // its method changes nothing; RFC 9110, section 9.2.1
 	left  int64  // how much of the body or chunk is still to come
@@ -251,21 +251,29 @@ func (r *requestStream) filter(b []byte) (pass []byte, err error) {
 			n = cmp.Or(bytes.IndexByte(b, '\n')+1, len(b))
 			r.line = append(r.line, b[:n]...)
 		}
-		held := r.state == atHead || r.state == atLine && r.edit != nil
-		if held {
-			r.head = append(r.head, b[:n]...)
-		} else {
-			pass = append(pass, b[:n]...)
-		}
+		held := r.heldOf(n)
+		pass, r.head = append(pass, b[:n-held]...), append(r.head, b[n-held:n]...)
 		b = b[n:]
 		if err := r.parseLine(); err != nil {
 			return nil, err
 		}
-		if held && r.state != atHead && len(r.line) == 0 {
+		if held > 0 && r.state != atHead && len(r.line) == 0 {
 			pass, r.head = append(pass, r.head...), nil
 		}
 	}
 	return pass, nil
+}
+
+// heldOf is how many of the last n bytes, which end the line, are held back.
+func (r *requestStream) heldOf(n int) int {
+	if r.state == atHead {
+		return n
+	}
+	if r.state != atLine || r.edit == nil {
+		return 0
+	}
+	method := bytes.IndexByte(r.line, ' ') + 1
+	return min(n, len(r.line)-cmp.Or(method, len(r.line)))
 }
 
 // skip returns how much of b passes unparsed.

@@ -69,9 +69,7 @@ func listenTCP(bind string, want, last int) (*localListener, error) {
 		if local, err = listenPort(bind, port); err == nil {
 			break
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on a local port: %w", err)
@@ -137,10 +135,15 @@ func listenPort(bind string, port int) (*localListener, error) {
 
 // listenBound listens on the address that the user chose.
 func listenBound(bind string, port int) (*localListener, error) {
+	network := "tcp" // for all addresses of both kinds
 	if bind == "*" {
 		bind = ""
+	} else if addr, err := netip.ParseAddr(bind); err == nil && addr.Is4() {
+		network = "tcp4"
+	} else if err == nil {
+		network = "tcp6"
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
+	l, err := new(net.ListenConfig).Listen(context.Background(), network, net.JoinHostPort(bind, strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}

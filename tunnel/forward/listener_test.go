@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/freeport"
 )
 
@@ -85,8 +86,8 @@ func TestAnyPortIsOneThatNoOutgoingConnectionGets(t *testing.T) {
 }
 
 func TestTheLastPortIsUsedAgain(t *testing.T) {
-	f := open(t, ListenOptions{})
-	port := f.Port()
+	port := testport.Free(t)
+	f := open(t, ListenOptions{Port: port})
 	_ = f.Close()
 	f = open(t, ListenOptions{Last: port})
 	if f.Port() != port || f.Note() != "" {
@@ -95,11 +96,11 @@ func TestTheLastPortIsUsedAgain(t *testing.T) {
 }
 
 func TestAWantedPortIsTakenBackWhenItIsFree(t *testing.T) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	want := testport.Free(t)
+	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := l.Addr().(*net.TCPAddr).Port
 	f := open(t, ListenOptions{Port: want})
 	_ = f.Close()
 	_ = l.Close()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -124,6 +125,32 @@ func TestLocalToken(t *testing.T) {
 			t.Errorf("%v, %v: %s", res, err, server.got())
 		}
 	})
+}
+
+// TestMessageLikeRequest sends messages of another protocol, which may be the beginning of a request.
+func TestMessageLikeRequest(t *testing.T) {
+	f := listen(t, ListenOptions{LocalToken: func() string { return goodLocal }})
+	to := pipeTo(func(c net.Conn) {
+		in := bufio.NewReader(c)
+		if _, err := http.ReadRequest(in); err == nil {
+			say(c, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+			_, _ = io.Copy(c, in)
+		}
+	})
+	f.Open(Target{Dialer: to, Upgrades: DirectUpgrades{to}, Network: "tcp", Address: "x:1", HTTP: true, Token: api.NewSecret("s")})
+	c := dialForward(t, f)
+	_ = c.SetDeadline(time.Now().Add(longest))
+	say(c, strings.Replace(webSocketWith(goodLocal), "websocket", "other", 1))
+	in := bufio.NewReader(c)
+	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusSwitchingProtocols { //nolint:bodyclose // of a connection that is closed
+		t.Fatal(res, err)
+	}
+	for _, message := range []string{"PING", "PING\n", "PING PONG"} {
+		say(c, message)
+		if _, err := io.ReadFull(in, make([]byte, len(message))); err != nil {
+			t.Fatalf("%q has no answer: %v", message, err)
+		}
+	}
 }
 
 func TestLocalTokenRevoked(t *testing.T) {

@@ -68,6 +68,7 @@ type relayConn struct {
 	direct    bool // see DirectConn
 
 	answered    atomic.Bool // bytes came for it since it last sent some
+	written     bool        // bytes came for it; used by who writes to it
 	writeClosed atomic.Bool
 }
 
@@ -107,6 +108,7 @@ func (c *relayConn) read(p []byte) (int, error) {
 // Write notes that the other end answered.
 func (c *relayConn) Write(p []byte) (int, error) {
 	c.answered.Store(true)
+	c.written = true
 	if c.webSocket != nil {
 		return c.webSocket.write(p)
 	}
@@ -192,7 +194,9 @@ func (w *webSocket) answer() {
 //
 // When ctx ends, both are reset. The server of a WebSocket is first told that its client leaves,
 // and what it has sent until then is delivered: Jupyter keeps what follows for the same page.
-func relay(ctx context.Context, local, remote *relayConn, bufs *buffers, count *counters) {
+//
+// Unanswered is set if the remote end closed first, without a byte, although local had sent some.
+func relay(ctx context.Context, local, remote *relayConn, bufs *buffers, count *counters) (unanswered bool) {
 	end := func() {
 		reset(local.Conn)
 		reset(remote.Conn)
@@ -210,9 +214,11 @@ func relay(ctx context.Context, local, remote *relayConn, bufs *buffers, count *
 	var up sync.WaitGroup
 	up.Go(func() { relayOneWay(remote, local, bufs, count.sent) })
 	relayOneWay(local, remote, bufs, count.received)
+	unanswered = local.writeClosed.Load() && !local.written && remote.answered.Load() && !remote.writeClosed.Load()
 	up.Wait()
 	_ = local.Close()
 	_ = remote.Close()
+	return unanswered
 }
 
 // relayOneWay copies one direction to its end and passes that end on.

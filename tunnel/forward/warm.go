@@ -208,7 +208,7 @@ func (c *warmConn) readFirst() {
 	close(c.read)
 }
 
-var errUnanswered = errors.New("closed before it answered")
+var errUnanswered = errors.New("the server closed it without an answer")
 
 // checkAnswered returns an error if the server closed the connection instead of
 // answering. A server may report its idle timeout as "408 Request Timeout".

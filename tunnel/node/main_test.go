@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"go.uber.org/goleak"
 
 	"tunctl/internal/api"
@@ -21,8 +23,15 @@ import (
 	"tunctl/tunnel/failure"
 )
 
-// TestMain looks for goroutines left behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines left behind. One run at a time: a relay finds the processes of its job by its
+// number, which is the same in each run.
+func TestMain(m *testing.M) {
+	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprint("tunctl-node-tests-", os.Getuid())))
+	if err := lock.Lock(); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // longest bounds every wait of these tests on the real clock; none is meant to take it.
 const longest = wait.Limit

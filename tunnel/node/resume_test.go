@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/sshtest"
+	"tunctl/internal/dev/wait"
 	"tunctl/tunnel"
 	"tunctl/tunnel/step"
 )
@@ -69,7 +71,7 @@ type cutJob struct {
 	shell *opened
 }
 
-func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
+func newCutJob(t *testing.T, hook string, change func(*Options), limit ...func(*tunnel.Limits)) *cutJob {
 	t.Helper()
 	c := &cutJob{fakeSlurm: newDetachedSlurm(t, hook), told: &notices{}}
 	o := Options{Names: []string{"refused"}, Job: "7", Notice: c.told.add}
@@ -78,6 +80,9 @@ func newCutJob(t *testing.T, hook string, change func(*Options)) *cutJob {
 	}
 	_, _, c.login = insideJob(t, c.fakeSlurm, o.Names[0], func(l *tunnel.Limits) {
 		l.ProbeTimeout, l.LoginSpacing = 100*time.Millisecond, time.Millisecond
+		for _, set := range limit {
+			set(l)
+		}
 	}, func(servers map[string]*sshtest.Server) {
 		c.host, c.inner = servers["outer"], servers["inner"]
 		withNodeLogin(c.fakeSlurm, "SLURM_JOB_ID=7", "PBS_JOBID=7.server")(servers)
@@ -228,6 +233,7 @@ func TestHeld(t *testing.T) {
 		name, says string
 		options    Options
 		meet       func(t *testing.T, c *cutJob) // causes the cut
+		nodeDial   time.Duration                 // if it is to end
 	}{
 		{name: "srun finds no Python", says: "python3 is not installed on this node", options: Options{Names: []string{"refused"}, Job: "7"}, meet: drop},
 		{name: "srun knows no such job", says: "srun: error: Invalid job id specified", options: Options{Names: []string{"refused"}, Job: "7"}, meet: drop},
@@ -235,7 +241,7 @@ func TestHeld(t *testing.T) {
 			c.inner.LetNobodyIn()
 			drop(t, c)
 		}},
-		{name: "another shell is opened by another way", options: Options{Names: []string{"inner"}, Job: "7"}, meet: func(t *testing.T, c *cutJob) {
+		{name: "another shell is opened by another way", nodeDial: time.Second, options: Options{Names: []string{"inner"}, Job: "7"}, meet: func(t *testing.T, c *cutJob) {
 			c.inner.Set(func(s *sshtest.Server) { s.Silent = true })
 			drop(t, c)
 			mustPrint(t, c.Node, "echo $SLURM_JOB_ID", "7")
@@ -245,7 +251,9 @@ func TestHeld(t *testing.T) {
 		{name: "silence during the login on a node", options: Options{Names: []string{"inner"}, QsubJob: "7.server"}, meet: secondCut(func(s *sshtest.Server) { s.Stall() })},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCutJob(t, fmt.Sprintf(once, tt.says), func(o *Options) { o.Names, o.Job, o.QsubJob = tt.options.Names, tt.options.Job, tt.options.QsubJob })
+			c := newCutJob(t, fmt.Sprintf(once, tt.says), func(o *Options) { o.Names, o.Job, o.QsubJob = tt.options.Names, tt.options.Job, tt.options.QsubJob }, func(l *tunnel.Limits) {
+				l.NodeDial = cmp.Or(tt.nodeDial, wait.Limit) // else a busy machine takes another route
+			})
 			if tt.says != "" {
 				if err := os.WriteFile(filepath.Join(c.dir, "bad"), nil, 0o600); err != nil {
 					t.Fatal(err)

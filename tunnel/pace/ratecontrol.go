@@ -17,7 +17,7 @@ import (
 // whatever the reason is, it ends.
 //
 //	free       unlimited, until there is a queue
-//	draining   half the speed, until the queue is gone or found to be somebody else's
+//	draining   half the speed or less, until the queue is gone or found to be somebody else's
 //	pacing     as fast as the link, with a short queue
 //	looking    half the speed for a moment: what is left of the round trip is not our queue
 type rateControl struct {
@@ -200,11 +200,12 @@ func (c *rateControl) enter(p phase, at time.Time) {
 
 // drain ends with the queue. What the host has been allowed to send comes first, so a
 // download's queue shortens late; as long as more arrives than is granted, it is ours, and
-// the link is busy however little is granted.
+// the link is busy however little is granted. So it is with an upload's, which may be seconds
+// long in a router at home.
 func (c *rateControl) drain(m measurement, l linkState) {
 	c.rate = l.best / 2
 	drains := l.now >= drainsBy*c.rate
-	if !c.out && l.queue > time.Second && l.now > 0.75*l.best {
+	if c.out || l.queue > time.Second && l.now > 0.75*l.best {
 		c.rate = l.best / 8
 	}
 	otherSlows := l.shared && c.other.phase != pacing

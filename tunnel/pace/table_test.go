@@ -58,7 +58,9 @@ func simRows() (rows []simRow) {
 		for _, rtt := range []time.Duration{2 * ms, 20 * ms, 100 * ms} {
 			for _, queue := range []float64{256 << 10, 1 << 20, 4 << 20} {
 				name := fmt.Sprintf("%v Mbit/s, %v, a queue of %v KB", mbits, rtt, queue/1024)
-				rows = append(rows, simRow{name: name, mbits: mbits, queue: queue, rtt: rtt, download: 1, latency: true})
+				rows = append(rows,
+					simRow{name: name, mbits: mbits, queue: queue, rtt: rtt, download: 1, latency: true},
+					simRow{name: "up, " + name, mbits: mbits, queue: queue, rtt: rtt, upload: 1, latency: mbits > 1}) // a slower queue is full before a round trip was measured
 			}
 		}
 	}
@@ -71,6 +73,8 @@ func simRows() (rows []simRow) {
 				"an upload beside a download":  {download: 1, upload: 1, latency: noise == 0},
 				"a neighbour who takes half":   {download: 1, setup: halfFrom20},
 				"… and fills the queue":        {download: 1, setup: neighbourFrom20},
+				"… of an upload":               {upload: 2, setup: halfFrom20},
+				"… and fills that queue":       {upload: 2, setup: neighbourFrom20},
 				"round trips of 5 or 80 ms":    {rtt: 5 * ms, download: 1, setup: func(s *sim) { jumps(s, func() time.Duration { return 50 * ms }) }},
 				"… for seconds":                {rtt: 5 * ms, download: 1, setup: func(s *sim) { jumps(s, s.about(3*time.Second)) }},
 				"a speed that changes by ten":  {download: 1, setup: tenTimesSlower},
@@ -97,6 +101,7 @@ func halfFrom20(s *sim) {
 	s.change = func(now time.Duration) {
 		if now == 20*time.Second {
 			s.down.rate /= 2
+			s.up.rate /= 2
 		}
 	}
 }
@@ -106,6 +111,7 @@ func neighbourFrom20(s *sim) {
 		if now == 20*time.Second {
 			s.late = seconds(s.down.queue / s.down.rate)
 			s.down.rate /= 2
+			s.up.rate /= 2
 		}
 	}
 }

@@ -8,6 +8,7 @@
 package retry
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -106,9 +107,7 @@ var penaltyWaits = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.
 // Failed takes in a failed try; jitter is from [0, 1).
 func (f *Facts) Failed(t FailedTry, l Limits, now time.Time, jitter float64) {
 	f.countFailure(now, t.Login, l, jitter)
-	if f.lostAt.IsZero() {
-		f.lostAt = t.Began
-	}
+	f.lostAt = cmp.Or(f.lostAt, t.Began)
 	f.watchedTry = time.Time{}
 	if t.Unanswered {
 		f.watchedTry = t.Began.Add(watchedPause(now.Sub(f.lostAt), l, jitter))

@@ -8,6 +8,7 @@ package step
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"context"
 	"crypto/rand"
@@ -324,10 +325,7 @@ func (c *Conn) end(why error) {
 
 // downLocked is what is wrong with a connection that has ended.
 func (c *Conn) downLocked() error {
-	if c.err == nil {
-		return errClosed
-	}
-	return c.err
+	return cmp.Or(c.err, errClosed)
 }
 
 // read handles frames until the connection ends.

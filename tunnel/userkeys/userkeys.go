@@ -104,12 +104,7 @@ func (k *Keys) Signers() []ssh.Signer {
 
 // signerOf is the one with that key; nil: none is.
 func signerOf(signers []ssh.Signer, key ssh.PublicKey) ssh.Signer {
-	for _, s := range signers {
-		if sshconfig.SameKey(key, s.PublicKey()) {
-			return s
-		}
-	}
-	return nil
+	return lists.Find(signers, func(s ssh.Signer) bool { return sshconfig.SameKey(key, s.PublicKey()) })
 }
 
 // Offer records that a key is offered to the server.
@@ -240,10 +235,8 @@ func (k *Keys) owner(cert *ssh.Certificate, files []*fileKey, held []ssh.Signer)
 	if s := signerOf(held, cert.Key); s != nil {
 		return s
 	}
-	for _, f := range files {
-		if sshconfig.SameKey(cert.Key, f.public) && f.private() {
-			return f
-		}
+	if f := lists.Find(files, func(f *fileKey) bool { return sshconfig.SameKey(cert.Key, f.public) && f.private() }); f != nil {
+		return f
 	}
 	return nil
 }
@@ -317,11 +310,7 @@ func (k *Keys) CertificateEnd() time.Time { return certificateEnd(k.used) }
 
 // certificateFiles are where certificates of key files may be.
 func certificateFiles(s *sshconfig.Settings, keys []string) []string {
-	paths := slices.Clone(s.CertificateFiles)
-	for _, key := range keys {
-		paths = append(paths, key+"-cert.pub")
-	}
-	return paths
+	return slices.Concat(s.CertificateFiles, lists.Map(keys, func(key string) string { return key + "-cert.pub" }))
 }
 
 // CertificateEnds is when the certificate file for the next login expires, of several the
