@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +37,7 @@ func (b *Drafts) Script(ctx context.Context, s Submission) (string, error) {
 		return "", err
 	}
 	defer b.host.turn.Unlock()
-	res, err := b.host.sh.Login(ctx, "cd "+posixsh.QuotePath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+posixsh.QuotePath(s.Script))
+	res, err := b.host.sh.Login(ctx, "cd "+hostPath(cmp.Or(s.Workdir, "~"))+" && head -c "+maxScript+" <"+hostPath(s.Script))
 	if err != nil {
 		return "", err
 	}
@@ -81,27 +80,16 @@ func (b *Drafts) CommandOf(ctx context.Context, s Submission) (string, error) {
 		return "", err
 	}
 	script := cmp.Or(s.Script, s.base())
-	words := make([]string, len(s.Args))
-	for i, a := range s.Args {
-		words[i] = a
-		if !plainWord.MatchString(a) {
-			words[i] = posixsh.Quote(a)
-		}
-	}
+	words := []string{kind.Program, posixsh.Typed(s.Args...), script}
 	if kind.Program == "" { // the script itself gets the arguments
-		words = append([]string{script}, words...)
-	} else {
-		words = append(append([]string{kind.Program}, words...), script)
+		words = []string{script, posixsh.Typed(s.Args...)}
 	}
-	command := strings.Join(words, " ")
+	command := strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 	if s.Workdir != "" {
 		command = "cd " + s.Workdir + " && " + command
 	}
 	return command, nil
 }
-
-// plainWord matches words that mean themselves to a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 
 // SharedLog is the log that all jobs of the submission would write to, if its options name one,
 // and how the user gives each job its own.

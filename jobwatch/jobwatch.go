@@ -212,7 +212,7 @@ func extendError(id string, err error) error {
 			WithHint("save your work and start a new job with more time; keep = true starts the next one automatically")
 	}
 	return api.Errorf(api.CodeFailed, "could not extend job %s: %s", id, api.Redact(err.Error())).Because(err).
-		WithHint("many sites let only their staff extend a job: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically")
+		WithHint("no job gets more than the longest time that `tunctl free` shows, and many sites let only their staff extend one: ask their support, or save your work and start a new job; keep = true in the session starts the next one automatically")
 }
 
 // JobsAreProcesses reports whether the host has no scheduler, so that a job is a process on the

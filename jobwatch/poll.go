@@ -323,11 +323,15 @@ func (p *poll) recordEnd(s sched.Scheduler, job api.Job) {
 }
 
 // recordCancelled records that we cancelled a job, so that it is not adopted before the scheduler
-// has ended it.
+// has ended it, and tells who watches it.
 func (p *poll) recordCancelled(id string) {
+	s := p.host.known()
 	p.mu.Lock()
 	maps.DeleteFunc(p.cancelled, func(_ string, at time.Time) bool { return time.Since(at) > cancelledFor })
 	p.cancelled[id] = time.Now()
+	for x := range p.watches {
+		x.publishLocked(p.asCancelledLocked(s, x.job))
+	}
 	p.mu.Unlock()
 	p.QuerySoon() // until then, the last list counts with the job as completing
 }
@@ -341,18 +345,17 @@ func (p *poll) markCancelled(jobs ...api.Job) []api.Job {
 	s := p.host.known()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	jobs = slices.Clone(jobs)
-	for i, job := range jobs {
-		if s == nil || job.State.Ended() {
-			continue
-		}
-		for id := range p.cancelled {
-			if s.Matches(job, id) {
-				jobs[i].State, jobs[i].Hint = api.JobCompleting, "the job was cancelled and is about to end"
-			}
+	return lists.Map(jobs, func(j api.Job) api.Job { return p.asCancelledLocked(s, j) })
+}
+
+// asCancelledLocked returns a job as completing if we cancelled it and it has not ended.
+func (p *poll) asCancelledLocked(s sched.Scheduler, job api.Job) api.Job {
+	for id := range p.cancelled {
+		if s != nil && !job.State.Ended() && s.Matches(job, id) {
+			return job.Cancelled()
 		}
 	}
-	return jobs
+	return job
 }
 
 // submittedJob is a job that we submitted, as the scheduler reported it then.

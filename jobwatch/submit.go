@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -306,7 +307,7 @@ func submitScript(sh *remote.Shell, kind *sched.Kind, s Submission, mark string)
 		"@ROOT@", sh.Folder(),
 		"@TAG@", posixsh.Quote(s.Tag),
 		"@BASE@", posixsh.Quote(s.base()),
-		"@WORKDIR@", posixsh.QuotePath(cmp.Or(s.Workdir, "~")),
+		"@WORKDIR@", hostPath(cmp.Or(s.Workdir, "~")),
 		"@SESSION@", posixsh.Join([]string{s.Session, s.Computer}),
 		"@CHECK@", checkScript(s),
 		"@PRINT@", printScript(s),
@@ -389,12 +390,23 @@ exit 0`
 
 const crlfNote = "the Windows line endings of the script were converted to Unix ones"
 
+// hostPath is a path on the host, for its shell. One below this computer's home folder that does not exist there
+// starts in the home folder of the host: the shell here has expanded a ~.
+func hostPath(path string) string {
+	typed := posixsh.QuotePath(path)
+	dir, err := os.UserHomeDir()
+	if below, ok := strings.CutPrefix(path, dir+"/"); ok && err == nil {
+		return `"$(test -e ` + typed + ` && printf %s ` + typed + ` || printf %s ` + posixsh.QuotePath("~/"+below) + `)"`
+	}
+	return typed
+}
+
 // checkScript checks that the job script exists.
 func checkScript(s Submission) string {
 	if s.Script == "" {
 		return ":"
 	}
-	return "test -f " + posixsh.QuotePath(s.Script) + " && test -r " + posixsh.QuotePath(s.Script) +
+	return "test -f " + hostPath(s.Script) + " && test -r " + hostPath(s.Script) +
 		" || tunctl_fail " + posixsh.Quote(fmt.Sprintf("cannot read the job script %q on the host: paths start in your home folder there; write local:FILE for a file on this machine", s.Script))
 }
 
@@ -415,14 +427,14 @@ func printScript(s Submission) string {
 	if s.Script == "" {
 		return "printf '%s' " + posixsh.Quote(strings.ReplaceAll(string(s.Content), "\r\n", "\n"))
 	}
-	return `LC_ALL=C sed "s/$(printf '\r')\$//" <` + posixsh.QuotePath(s.Script)
+	return `LC_ALL=C sed "s/$(printf '\r')\$//" <` + hostPath(s.Script)
 }
 
 // noteScript writes a note if line endings were changed.
 func noteScript(s Submission) string {
 	note := "printf '%s\\n' " + posixsh.Quote(crlfNote) + ` >"$tunctl_dir/tunctl.note"`
 	if s.Script != "" {
-		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + posixsh.QuotePath(s.Script) + `; then ` + note + `; fi`
+		return `if LC_ALL=C grep -q "$(printf '\r')\$" < ` + hostPath(s.Script) + `; then ` + note + `; fi`
 	}
 	if bytes.Contains(s.Content, []byte("\r\n")) {
 		return note

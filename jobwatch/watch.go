@@ -132,6 +132,7 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	if x.isOutdatedLocked(job) {
 		job = x.job
 	}
+	job = x.poll.asCancelledLocked(s, job)
 	if job.Log == "" && job.Restarts == x.job.Restarts && job.Task == x.job.Task {
 		job.Log, job.OtherLogs = x.job.Log, x.job.OtherLogs
 	}

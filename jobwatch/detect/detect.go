@@ -7,6 +7,8 @@
 // it finds.
 package detect
 
+import "slices"
+
 // Detector reads a job's log while it grows and finds the address of the job's
 // server. It accepts bytes in any chunks and remembers a bounded amount of them. It is
 // not safe for concurrent use.
@@ -22,11 +24,7 @@ type Detector struct {
 // Apps from the config are tried first.
 func New(only string, custom ...App) *Detector {
 	d := &Detector{rules: builtinRules(), ev: &evidence{only: only, servers: map[string]*server{}}}
-	for _, app := range custom {
-		if d.ev.wants(app.Name) {
-			d.custom = append(d.custom, app)
-		}
-	}
+	d.custom = slices.DeleteFunc(slices.Clone(custom), func(app App) bool { return !d.ev.wants(app.Name) })
 	return d
 }
 

@@ -183,11 +183,8 @@ func (a account) setSignal(job *api.Job, exit int) {
 
 // ran is how long the job ran.
 func (a account) ran() time.Duration {
-	seconds, err := strconv.ParseFloat(strings.TrimSuffix(a["ru_wallclock"], "s"), 64)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds * float64(time.Second))
+	took, _ := time.ParseDuration(strings.TrimSuffix(a["ru_wallclock"], "s") + "s")
+	return took
 }
 
 // requested is what the job asked for of a resource.

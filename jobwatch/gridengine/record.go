@@ -102,9 +102,7 @@ func (e *element) record() record {
 			case "JAT_task_number":
 				task = x.text
 			case "QIM_message":
-				if r.errors[task] == "" {
-					r.errors[task] = causePrefix.ReplaceAllString(x.text, "")
-				}
+				r.errors[task] = cmp.Or(r.errors[task], causePrefix.ReplaceAllString(x.text, ""))
 			}
 		})
 	}

@@ -195,10 +195,7 @@ func (p scheduler) WithName(ctx context.Context, sh *remote.Shell, jobs []api.Jo
 // qselect returns the ids of the user's jobs that match the options.
 func (scheduler) qselect(ctx context.Context, sh *remote.Shell, options string) ([]string, error) {
 	res, err := query(ctx, sh, "qselect", `limit qselect -u "$(id -un)" `+options)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(strings.Fields(string(res.Stdout)), func(word string) bool { return !qsubID.MatchString(word) }), nil
+	return slices.DeleteFunc(strings.Fields(string(res.Stdout)), func(word string) bool { return !qsubID.MatchString(word) }), err
 }
 
 // FindTagged reads the id from qsub's answer. If that was lost, it looks at the two newest of

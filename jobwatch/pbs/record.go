@@ -63,9 +63,7 @@ func (r record) set(name, value string) {
 		name = same
 		r["torque"] = "true"
 	}
-	if r[name] == "" {
-		r[name] = strings.TrimRight(value, " ")
-	}
+	r[name] = cmp.Or(r[name], strings.TrimRight(value, " "))
 }
 
 func (r record) job() api.Job {

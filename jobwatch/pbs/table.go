@@ -60,7 +60,9 @@ func splitTable(out string) []qstatRow {
 			heads = headings(above, line)
 		case heads == nil || len(words) == 0:
 		case len(words) >= len(heads) && tableID.MatchString(words[0]):
-			rows = append(rows, newRow(heads, words))
+			row := qstatRow{heads: heads, cells: words[:len(heads)]}
+			row.add(words[len(heads):])
+			rows = append(rows, row)
 		case len(rows) > 0 && strings.HasPrefix(line, " "):
 			rows[len(rows)-1].add(words)
 		}
@@ -103,12 +105,6 @@ func headings(above, rule string) []string {
 }
 
 var dashes = regexp.MustCompile(`-+`)
-
-func newRow(heads, words []string) qstatRow {
-	row := qstatRow{heads: heads, cells: words[:len(heads)]}
-	row.add(words[len(heads):])
-	return row
-}
 
 // add reads what -n and -s print besides the columns: the nodes are one word, the comment is
 // several.
