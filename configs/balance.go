@@ -60,7 +60,11 @@ func (r *BalanceReader) balance(groups map[string]string) (api.Balance, bool) {
 		shown = total
 	}
 	if b.Unit == "" && (shown.prefix != "" || shown.bytes) { // an amount of data, if the site does not say otherwise
-		b.Used, b.Total, b.Unit = used.number*used.scale()/shown.scale(), total.number, shown.prefix+"B"
+		bytes := shown.number * shown.scale()
+		for shown.scale()*shown.base() <= bytes && shown.power() < float64(len(prefixes)) { // 50 GB, not 51200 MB
+			shown.prefix = prefixes[int(shown.power()):][:1] + strings.TrimLeft(shown.prefix, "k"+prefixes)
+		}
+		b.Used, b.Total, b.Unit = used.number*used.scale()/shown.scale(), total.number*total.scale()/shown.scale(), shown.prefix+"B"
 	} else {
 		b.Used, b.Total = used.number*used.decimal(), total.number*total.decimal()
 	}
@@ -91,14 +95,18 @@ func parseAmount(text string) (amount, bool) {
 	return amount{number: number, prefix: m[2] + m[3], bytes: m[4] != ""}, err == nil
 }
 
-// scale is how many bytes the prefix stands for. GB are powers of 1000, GiB and G of 1024.
-func (a amount) scale() float64 {
-	base := 1024.0
+// scale is how many bytes the prefix stands for.
+func (a amount) scale() float64 { return math.Pow(a.base(), a.power()) }
+
+// base is 1000 for GB, and 1024 for GiB and G.
+func (a amount) base() float64 {
 	if a.bytes && len(a.prefix) == 1 {
-		base = 1000
+		return 1000
 	}
-	return math.Pow(base, a.power())
+	return 1024
 }
+
+const prefixes = "KMGTPE"
 
 // decimal is what the prefix stands for in a number of things: 90k files.
 func (a amount) decimal() float64 { return math.Pow(1000, a.power()) }
@@ -107,7 +115,7 @@ func (a amount) power() float64 {
 	if a.prefix == "" {
 		return 0
 	}
-	return float64(strings.Index("KMGTPE", strings.ToUpper(a.prefix[:1])) + 1)
+	return float64(strings.Index(prefixes, strings.ToUpper(a.prefix[:1])) + 1)
 }
 
 // Balances reads the output of a quota command. There are none if the site does not say how.

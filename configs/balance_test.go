@@ -31,7 +31,7 @@ Breakdown for project rrg-prof (Last update: 2023-02-27 23:04:29)
 			{Name: "/home (user ann)", Used: 0, Total: 50, Unit: "GiB"},
 			{Name: "/scratch (user ann)", Used: 51, Total: 256, Unit: "GiB"},
 			{Name: "/project (group def-prof)", Used: 361, Total: 1000, Unit: "GB"},
-			{Name: "Project (def-prof-ab)", Used: 0, Total: 9536, Unit: "GB"},
+			{Name: "Project (def-prof-ab)", Used: 0, Total: 9.54, Unit: "TB"},
 			{Name: "/project (project x)", Used: 88, Unit: "GiB"},
 			{Name: "/home (user ann)", Used: 13, Total: 500e3, Unit: "files"},
 			{Name: "/scratch (user ann)", Used: 341e3, Total: 10e6, Unit: "files"},
@@ -46,7 +46,7 @@ tails1:/nfs/exports/sonic_home
 /dev/sda2         2034M*     0K  30720M               0       0       0
 `, []api.Balance{
 			{Name: "tails1:/nfs/exports/sonic_home", Used: 0.09, Total: 200, Unit: "GB"},
-			{Name: "/dev/sda2", Used: 2034, Total: 30720, Unit: "MB"},
+			{Name: "/dev/sda2", Used: 1.99, Total: 30, Unit: "GB"},
 		}},
 		{"quota without a quota", "slurm", "quota -s", "Disk quotas for user ann (uid 9999): none\n", nil},
 		{"blocks", "frontier", "quota", "Disk quotas for user ann (uid 7):\n   Filesystem  blocks   quota   limit   grace   files   quota   limit   grace\n  /users 15728640 41943040 52428800            2000 0 0\n", []api.Balance{{Name: "/users", Used: 15, Total: 50, Unit: "GiB"}}},

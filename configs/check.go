@@ -51,6 +51,16 @@ func Check(path string, with CheckOptions) (*Config, error) {
 	return l.result()
 }
 
+// CheckAnswers reports what is wrong with the answers of a session.
+func CheckAnswers(path, session string, sites Sites) error {
+	data, _ := readFile(path) // without a file there is no session
+	l := load(path, data)
+	if s, ok := l.config.Session(session); ok {
+		l.checkJob(s, l.config.Host(s.Host), sites)
+	}
+	return l.src.err()
+}
+
 // meantHosts returns what tells the known host that a misspelt one probably means, or the
 // host itself. Only the first unknown names are compared with all known ones.
 func (l *loader) meantHosts(with CheckOptions) func(name string) Host {

@@ -27,7 +27,7 @@ func (f ForwardSpec) PicksPort() bool { return picksPort(f.Listen) }
 func (f ForwardSpec) String() string {
 	switch {
 	case f.Kind == api.ForwardRemote:
-		return "R:" + f.Listen + ":" + f.Target
+		return "R:" + strings.TrimPrefix(f.Listen, "localhost:") + ":" + f.Target
 	case f.Kind == api.ForwardDynamic:
 		return "D:" + f.Listen
 	case hasDrive(f.Listen):
@@ -36,8 +36,8 @@ func (f ForwardSpec) String() string {
 	return f.Listen + ":" + f.Target
 }
 
-// forwardHint shows how forwards are written.
-const forwardHint = `write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`
+// ForwardHint shows how forwards are written.
+const ForwardHint = `write "6006", "0:6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`
 
 // ParseForward reads a forward written as for ssh -L, -R and -D, with the letter
 // in front: "5432:db.int:5432" (or with L:), "R:9000:localhost:9000", "D:1080".
@@ -70,7 +70,7 @@ func ParseForward(spec string) (ForwardSpec, error) {
 		err = errors.New("port 0, for any free one, works only on this computer")
 	}
 	if err != nil {
-		return ForwardSpec{}, api.Errorf(api.CodeUsage, "bad forward %q: %w", spec, err).WithHint("%s", forwardHint)
+		return ForwardSpec{}, api.Errorf(api.CodeUsage, "bad forward %q: %w", spec, err).WithHint("%s", ForwardHint)
 	}
 	here := &listen
 	if kind == api.ForwardRemote {

@@ -344,13 +344,16 @@ func (s Session) Run(mark string, words []string) Session {
 		_, other := questionNamed(others, name)
 		return other
 	})
-	s.Name, s.Job, s.Log = "", "tunctl-run", ""
+	s.Name, s.Job, s.Log = "", RunName, ""
 	s.Submit, s.Command = builtinPrefix+runJob, ansiQuote(mark)
 	for _, word := range words {
 		s.Command += " " + ansiQuote(word)
 	}
 	return s
 }
+
+// RunName is the name of the job of Session.Run.
+const RunName = "tunctl-run"
 
 // RunEnd is what a job of Session.Run prints before the status of its words.
 func RunEnd(mark string) string { return "\x1etunctl: " + mark + " ended with status " }

@@ -74,9 +74,9 @@ func TestBadSessions(t *testing.T) {
 		`4:7 ["local:{id}.log"] "{id}.log" is not an absolute path`, `→ write "local:/mnt/home/{name}.{id}.log"`)
 	check("bad forwards", inForwards(`forward = ["5432:db", 'R:9000']`),
 		`4:12 ["5432:db"] bad forward "5432:db": the target "db" has no port`,
-		`→ write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`,
+		`→ write "6006", "0:6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`,
 		`4:23 ['R:9000'] bad forward "R:9000": the target is missing`,
-		`→ write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`)
+		`→ write "6006", "0:6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`)
 	check("one forward that is no list", inForwards(`forward = "5432:db:5432"`),
 		`4:11 ["5432:db:5432"] "forward" in [session.a] must be a list or "ssh_config"`, `→ write: forward = ["5432:db:5432"]`)
 }

@@ -53,6 +53,9 @@ func (st *setup) askSite(ctx context.Context) (configs.Site, error) {
 
 // siteOf finds the site of a host that is not in the list.
 func (st *setup) siteOf(ctx context.Context, host string) (configs.Site, error) {
+	if err := st.checkHost(host); err != nil {
+		return configs.Site{}, err
+	}
 	if site, ok := st.hosts.siteAt(ctx, host); ok {
 		st.Say("%s is a login node of %s", host, site.Title)
 		return site, nil
@@ -107,12 +110,18 @@ func (st *setup) askSameHost(ctx context.Context) error {
 	st.Say("[host.%s] is already in the config: %s", p.host, p.configured)
 	q := configs.Question{Ask: "Press Enter to use it, or type another USER@HOST to change it:"}
 	return st.ask(ctx, q, "--user", nil, func(text string) error {
-		if strings.ContainsAny(text, " \t") {
-			return fmt.Errorf("%q is not a host: write NAME or USER@NAME, without spaces", text)
-		}
 		p.ssh = cmp.Or(text, p.configured)
-		return nil
+		return st.checkHost(text)
 	})
+}
+
+// checkHost refuses what can be no host. ssh reads a number as an address: 2 as 0.0.0.2.
+func (st *setup) checkHost(text string) error {
+	_, notNumber := strconv.ParseUint(addressOf(text), 0, 64)
+	if strings.ContainsAny(text, " \t") || notNumber == nil && !slices.Contains(st.hosts.aliases, text) {
+		return api.Errorf(api.CodeUsage, "%q is not a host: write NAME or USER@NAME, without spaces", text)
+	}
+	return nil
 }
 
 // askHost finds the login node and the user's login there.
@@ -157,7 +166,7 @@ func (st *setup) askHost(ctx context.Context, s configs.Site) (string, error) {
 func (st *setup) askEntrance(ctx context.Context, s configs.Site) (string, error) {
 	switch {
 	case st.Host != "":
-		return st.Host, nil
+		return st.Host, st.checkHost(st.Host)
 	case len(s.Entrances) == 1:
 		return s.Entrances[0].Host, nil
 	case len(s.Entrances) == 0:

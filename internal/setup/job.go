@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -21,6 +20,7 @@ import (
 // jobQuestions asks what the session's job needs, with what was found on the host.
 type jobQuestions struct {
 	*asker
+	config *configs.Config
 	plan   *plan
 	looked bool // on the host
 }
@@ -231,13 +231,9 @@ var sharesMemory = regexp.MustCompile(`(?i)smp|shm|shared|thread|openmp|multi`)
 // fitPartition makes the settings fit the chosen partition: those that the user has not
 // given and that it could not run.
 func (j *jobQuestions) fitPartition(name string) {
-	usage := j.found.Cluster
+	j.lower("hours")
 	if n := slices.IndexFunc(j.found.Partitions, func(p api.Partition) bool { return p.Name == name }); n >= 0 {
 		part := j.found.Partitions[n]
-		if part.CPUs > 0 {
-			usage = part.PartitionUsage
-		}
-		j.lower("hours", math.Floor(float64(part.LimitSeconds)/36)/100)
 		if part.GPUOnly {
 			j.set("gpus", "1", "its nodes are for GPUs")
 		}
@@ -246,13 +242,14 @@ func (j *jobQuestions) fitPartition(name string) {
 			j.Say("qos = %s: %s does not accept your default one", part.QoS, part.Name)
 		}
 	}
-	j.lower("cpus", float64(usage.NodeCPUs))
-	if q, _ := j.plan.job.Question("memory"); usage.NodeMB > 0 && megabytes(q.Default) > usage.NodeMB {
+	j.lower("cpus")
+	most := int(j.most("memory"))
+	if q, _ := j.plan.job.Question("memory"); most > 0 && megabytes(q.Default) > most {
 		unit := "M"
 		if strings.HasSuffix(strings.ToLower(q.Default), "b") {
 			unit = "mb"
 		}
-		j.set("memory", strconv.Itoa(usage.NodeMB/2)+unit, fmt.Sprintf("the largest node there has %d MB", usage.NodeMB))
+		j.set("memory", strconv.Itoa(most/2)+unit, fmt.Sprintf("the largest node there has %d MB", most))
 	}
 	if n := slices.IndexFunc(j.found.Parallel, sharesMemory.MatchString); n >= 0 && !slices.Contains(j.found.Parallel, "smp") {
 		j.set("pe", j.found.Parallel[n], "of those that qconf -spl lists")
@@ -269,10 +266,9 @@ func (j *jobQuestions) set(name, value, why string) {
 }
 
 // lower sets a number of the job that is more than the partition has; 0 is unknown.
-func (j *jobQuestions) lower(name string, most float64) {
-	q, _ := j.plan.job.Question(name)
-	if now, err := strconv.ParseFloat(q.Default, 64); err == nil && most > 0 && now > most {
-		j.set(name, strconv.FormatFloat(most, 'f', -1, 64), "no more is possible there")
+func (j *jobQuestions) lower(name string) {
+	if q, _ := j.plan.job.Question(name); j.tooMuch(map[string]string{name: q.Default}) != nil {
+		j.set(name, strconv.FormatFloat(j.most(name), 'f', -1, 64), "no more is possible there")
 	}
 }
 
@@ -352,9 +348,10 @@ func (j *jobQuestions) useSoftware(s software) error {
 }
 
 // software lists what was found, the best first: a script that the user wrote for this
-// cluster, their own environments, then those of the site.
+// cluster, their own environments, then those of the site. A script that a session has already is the
+// last: choosing it adds nothing.
 func (j *jobQuestions) software() []software {
-	var list []software
+	var list, used []software
 	if site := j.plan.job.Site; !site.Generic() && (site.Job.Setup != "" || site.Job.Environment != "") {
 		list = append(list, software{offer: offer{label: "the site's own setup", about: "from the site file", source: site.Name}})
 	}
@@ -367,6 +364,11 @@ func (j *jobQuestions) software() []software {
 		if n := slices.IndexFunc(serving, func(c api.Candidate) bool { return c.Job.Name == s.Job && s.Job != "" }); n >= 0 {
 			o.about += fmt.Sprintf("; its job %s serves %s now", serving[n].Job.ID, serving[n].App)
 			serving = slices.Delete(serving, n, n+1)
+		}
+		if user := (plan{host: j.plan.host, submit: o.value, adopts: s.Job != "", jobName: s.Job}).usedBy(j.config); user != "" {
+			o.about += "; [session." + user + "] uses it already"
+			used = append(used, o)
+			continue
 		}
 		list = append(list, o)
 	}
@@ -388,7 +390,7 @@ func (j *jobQuestions) software() []software {
 			})
 		}
 	}
-	return list
+	return append(list, used...)
 }
 
 // environmentText describes an environment.

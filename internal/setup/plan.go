@@ -81,6 +81,16 @@ func jobName(cfg *configs.Config, site configs.Site, host, session string) strin
 	return name
 }
 
+// usedBy is the session of the config that uses this job of the user's; "": none.
+func (p plan) usedBy(cfg *configs.Config) string {
+	for _, s := range cfg.Sessions {
+		if s.Host == p.host && s.Submit == p.submit && (!p.adopts || s.Job == p.jobName) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
 // hostText is the section of the host. A host of no known site needs none: its scheduler is
 // found out.
 func (p plan) hostText() string {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -52,7 +54,35 @@ func (a *asker) answerSetting(q configs.Question, text string) error {
 			return fmt.Errorf("there is no %s %q; there are: %s", q.Name, name, strings.Join(names, ", "))
 		}
 	}
+	if err := a.tooMuch(map[string]string{q.Name: text}); err != nil {
+		return err
+	}
 	return a.job.Answer(q, text)
+}
+
+// most is the largest number that the chosen partition has for a setting; 0 is unknown.
+func (a *asker) most(setting string) float64 {
+	usage, hours := a.found.Cluster, 0.0
+	for _, p := range a.found.Partitions {
+		if p.Name == cmp.Or(a.job.Answers["partition"], a.job.Answers["queue"]) {
+			hours = math.Floor(float64(p.LimitSeconds)/36) / 100
+			if p.CPUs > 0 {
+				usage = p.PartitionUsage
+			}
+		}
+	}
+	return map[string]float64{"hours": hours, "cpus": float64(usage.NodeCPUs), "gpus": float64(usage.GPUs), "memory": float64(usage.NodeMB)}[setting]
+}
+
+// tooMuch returns which of some settings is more than the chosen partition has, as far as is known.
+func (a *asker) tooMuch(settings map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		number, err := strconv.ParseFloat(settings[name], 64)
+		if most := a.most(name); err == nil && most > 0 && number > most {
+			return fmt.Errorf("%s = %s is not possible there: at most %g", name, settings[name], most)
+		}
+	}
+	return nil
 }
 
 // offer is a numbered answer.

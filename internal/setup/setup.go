@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -153,20 +152,21 @@ func (st *setup) nameHost() {
 // askJob asks for the session and its job.
 func (st *setup) askJob(ctx context.Context) error {
 	p := &st.plan
-	if err := st.askSession(ctx); err != nil {
+	if p.ownsJob() && len(p.job.Answers) > 0 {
+		return api.Errorf(api.CodeUsage, "--with is for the jobs that come with tunctl, not for your own: leave it out, or leave out --submit and --job")
+	}
+	var err error // a slip in what was given comes before questions about the rest
+	if p.job.Answers, err = configs.CheckChoices(p.job.Questions(), p.job.Answers); err != nil {
 		return err
 	}
-	if p.ownsJob() {
-		if len(p.job.Answers) > 0 {
-			return api.Errorf(api.CodeUsage, "--with is for the jobs that come with tunctl, not for your own: leave it out, or leave out --submit and --job")
-		}
-		return nil
+	if err := st.askSession(ctx); err != nil || p.ownsJob() {
+		return err
 	}
 	return st.jobQuestions().askAll(ctx)
 }
 
 func (st *setup) jobQuestions() *jobQuestions {
-	return &jobQuestions{asker: st.asker, plan: &st.plan, looked: st.looked}
+	return &jobQuestions{asker: st.asker, config: st.Config, plan: &st.plan, looked: st.looked}
 }
 
 // askSession finds the session to change, or a name that no session has.
@@ -181,51 +181,52 @@ func (st *setup) askSession(ctx context.Context) error {
 	switch {
 	case !taken(wanted):
 		return nil
-	case st.Session == "":
-		p.session = wanted + "-" + p.host
-		for n := 2; taken(p.session); n++ {
-			p.session = fmt.Sprintf("%s-%s-%d", wanted, p.host, n)
-		}
-		st.Say("[session.%s] already exists, so this one is called %s. To change the first: `tunctl config edit`", wanted, p.session)
-		return nil
-	case !st.Interactive:
-		return api.Errorf(api.CodeUsage, "session %q already exists in %s", wanted, st.Config.Path)
+	case st.Session != "":
+		return api.Errorf(api.CodeUsage, "session %q already exists in %s", wanted, st.Config.Path).
+			WithHint("use another name: init changes only sessions of the same host whose job comes with tunctl; `tunctl config edit` opens the file")
 	}
-	q := configs.Question{Ask: fmt.Sprintf("Session %q already exists. Another name:", wanted)}
-	return st.ask(ctx, q, "--session", nil, func(text string) error {
-		if taken(text) {
-			return api.Errorf(api.CodeUsage, "session %q already exists", text)
-		}
-		p.session = text
-		return CheckSessionName(text)
-	})
+	p.session = wanted + "-" + p.host
+	for n := 2; taken(p.session); n++ {
+		p.session = fmt.Sprintf("%s-%s-%d", wanted, p.host, n)
+	}
+	st.Say("[session.%s] already exists, so a new one is called %s. To change the first: `tunctl config edit`", wanted, p.session)
+	return nil
 }
 
 // askChange offers to change a session that the host has for the app, and reports whether the
-// user wants that.
+// user wants that. Flags change the one that they name; a command that is repeated adds no second one.
 func (st *setup) askChange(ctx context.Context) (bool, error) {
 	p := &st.plan
 	var offers []offer
+	named := st.Session
 	for _, s := range st.Config.Sessions {
 		if s.Host == p.host && s.Builtin() == p.job.App && (st.Session == "" || st.Session == s.Name) {
 			offers = append(offers, offer{value: s.Name, label: "change " + s.Name, about: answersText(p.job.Questions(), s.With)})
+			if named == "" && maps.Equal(s.WithAnswers(p.job.Answers).With, s.With) {
+				named = s.Name
+			}
 		}
 	}
-	if len(offers) == 0 || !st.Interactive || p.ownsJob() {
+	if len(offers) == 0 || p.ownsJob() || st.Print && !st.Interactive && st.Session == "" {
 		return false, nil
 	}
-	offers = append(offers, offer{label: "add another session"})
-	q := configs.Question{Ask: fmt.Sprintf("%s is set up already. What should be done?", p.host)}
-	err := st.ask(ctx, q, "--session", offers, func(text string) error {
+	if !st.Interactive && named == "" {
+		return false, api.Errorf(api.CodeUsage, "%s has [session.%s] already, with other settings (%s)", p.host, offers[0].value, offers[0].about).
+			WithHint("`--session %s` changes it; `--session` with a new name adds another session", offers[0].value)
+	}
+	change := func(text string) error {
 		s, ok := st.Config.Session(text)
 		if !ok {
 			return nil
 		}
-		answers := maps.Clone(s.With)
-		maps.Copy(answers, p.job.Answers)
-		p.session, p.jobName, p.job.Answers, p.changes = s.Name, s.Job, answers, true
+		p.session, p.jobName, p.job.Answers, p.changes = s.Name, s.Job, s.WithAnswers(p.job.Answers).With, true
 		return nil
-	})
+	}
+	if !st.Interactive || st.Session != "" {
+		return true, change(named)
+	}
+	q := configs.Question{Ask: fmt.Sprintf("%s is set up already. What should be done?", p.host)}
+	err := st.ask(ctx, q, "--session", append(offers, offer{label: "add another session"}), change)
 	return p.changes, err
 }
 
@@ -256,34 +257,48 @@ func (st *setup) logIn(ctx context.Context) error {
 		if hint := api.HintOf(err); hint != "" {
 			st.Say("  %s", hint)
 		}
-		answer, err := st.readLine(ctx, "Press Enter to try again, or type another USER@HOST (nothing is written yet): ")
-		if err != nil {
-			return err
+		p, enter := &st.plan, "try "+st.plan.ssh+" again"
+		if p.changesHost() {
+			enter = "keep " + p.configured
 		}
-		if answer != "" {
-			st.plan.ssh = answer
-			if st.plan.configured == "" {
+		q := configs.Question{Ask: fmt.Sprintf("Press Enter to %s, or type another USER@HOST (nothing is written yet):", enter)}
+		err = st.ask(ctx, q, "", nil, func(text string) error {
+			err := st.checkHost(text)
+			if err != nil {
+				return err
+			}
+			p.ssh = cmp.Or(text, p.configured, p.ssh)
+			if text != "" && p.configured == "" {
 				st.nameHost()
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// withoutLogin is the error of a login that failed where nobody can be asked.
+// withoutLogin is the error of what failed on the host: a login where nobody can be asked, or a look at a script.
 func withoutLogin(err error) error {
 	hint := api.HintOf(err)
 	if api.HasCode(err, api.CodeNeedsPerson) {
 		hint = "run it in a terminal"
 	}
-	const instead = "nothing was written: --no-login writes it without logging in"
-	if hint == "" {
-		return api.ReplaceHint(err, instead)
-	}
-	return api.ReplaceHint(err, "%s; %s", hint, instead)
+	return api.ReplaceHint(err, "%s", strings.TrimPrefix(hint+"; nothing was written: --no-login writes it without logging in", "; "))
 }
 
 func (st *setup) tryLogin(ctx context.Context) error {
 	p := &st.plan
+	if own := st.Config.Host(p.host); p.changesHost() && own.BeforeLogin == "" && own.Transport == "" {
+		// The new address is tried beside the connection that works, which shares this login then.
+		if !st.inConfig(p.ssh) {
+			defer func() { _ = st.Client.Logout(context.WithoutCancel(ctx), p.ssh) }() // the agent may not know it
+		}
+		if err := st.Login(ctx, p.ssh); err != nil {
+			return err
+		}
+	}
 	text, err := p.withHost(st.file.before)
 	if err != nil {
 		return err
@@ -321,10 +336,9 @@ const undoTimeout = 10 * time.Second
 // job or the user keeps it as it is, and says what comes next.
 func (st *setup) addSession(ctx context.Context) error {
 	p := &st.plan
-	same := func(s configs.Session) bool { return s.Host == p.host && s.Submit == p.submit }
-	if i := slices.IndexFunc(st.Config.Sessions, same); i >= 0 && p.submit != "" && st.Session == "" {
-		st.Say("%s [session.%s] starts %s already, so nothing was added", st.Paint(term.Green, "✓"), st.Config.Sessions[i].Name, p.submit)
-		st.Say("Next: tunctl up %s", st.Config.Sessions[i].Name)
+	if user := p.usedBy(st.Config); user != "" && p.ownsJob() && st.Session == "" {
+		st.Say("%s [session.%s] uses %s already, so nothing was added", st.Paint(term.Green, "✓"), user, cmp.Or(p.submit, "jobs called "+p.jobName))
+		st.Say("Next: tunctl up %s", user)
 		return st.file.write(ctx, st.file.before)
 	}
 	var refused string
@@ -337,13 +351,15 @@ func (st *setup) addSession(ctx context.Context) error {
 			return err
 		}
 		if p.loggedIn && (p.submit != "" || !p.adopts) {
-			refused = st.checkJob(ctx)
+			if refused, err = st.checkJob(ctx); err != nil {
+				return err
+			}
 		}
 		if refused == "" || p.ownsJob() || ctx.Err() != nil {
 			break
 		}
 		if !st.Interactive {
-			return api.Errorf(api.CodeFailed, "the scheduler refuses the job, so nothing was written: %s", refused).
+			return api.Errorf(api.CodeFailed, "nothing was written, since the scheduler refuses the job").
 				WithHint("change it by --with, or write it without a login: --no-login")
 		}
 		tried := maps.Clone(p.job.Answers)
@@ -365,6 +381,9 @@ func (st *setup) addSession(ctx context.Context) error {
 	if p.changes {
 		done = "changed in"
 	}
+	if !st.file.changed() {
+		done = "unchanged in"
+	}
 	st.Say("%s %s %s:", st.Paint(term.Green, "✓"), done, st.Config.Path)
 	fmt.Fprintf(st.Err, "\n%s\n", text) // as it is in the file, with long lines
 	st.Say("%s", p.nextStep(refused))
@@ -372,25 +391,29 @@ func (st *setup) addSession(ctx context.Context) error {
 }
 
 // checkJob asks the scheduler whether it would accept the session's job, which is not
-// submitted, and returns why not.
-func (st *setup) checkJob(ctx context.Context) (refused string) {
+// submitted, and returns why not. A script that cannot be read is an error.
+func (st *setup) checkJob(ctx context.Context) (refused string, err error) {
 	st.Draw("asking the scheduler whether it accepts the job …")
 	var preview api.Preview
-	err := st.Client.Preview(ctx, api.PreviewRequest{Session: st.plan.session, With: []api.Choices{{}}}, func(p api.Preview) { preview = p })
+	err = st.Client.Preview(ctx, api.PreviewRequest{Session: st.plan.session, With: []api.Choices{{}}}, func(p api.Preview) { preview = p })
 	st.Draw("")
 	switch {
 	case ctx.Err() != nil:
+	case st.plan.submit != "" && api.HasCode(err, api.CodeSubmit):
+		return "", withoutLogin(err)
 	case err != nil:
 		st.Say("%s could not check the job: %v", st.Paint(term.Yellow, "!"), err)
 	case preview.Refused != "":
-		refused = api.Sanitize(preview.Refused)
+		refused = strings.TrimPrefix(api.Sanitize(preview.Refused), "the scheduler did not accept the job: ")
 		st.Say("%s the scheduler refuses the job: %s", st.Paint(term.Red, "✗"), refused)
+	case st.tooMuch(st.plan.job.Answers) != nil:
+		st.Say("%s the scheduler does not refuse the job, but it cannot start: %v", st.Paint(term.Yellow, "!"), st.tooMuch(st.plan.job.Answers))
 	case preview.Start.IsZero() && preview.Why != "": // perhaps that the job was submitted, and is cancelled
 		st.Say("%s", api.Sanitize(preview.Why))
 	case !preview.Start.IsZero():
 		st.Say("%s the scheduler would accept the job; start: %s", st.Paint(term.Green, "✓"), api.Sanitize(show.Start(preview, time.Now())))
 	}
-	return refused
+	return refused, nil //nolint:nilerr // it has been said
 }
 
 // look finds out what the host has.

@@ -53,6 +53,7 @@ func TestTheAnswersOfALookFitEachOther(t *testing.T) {
 		{"\n\n", map[string]string{"account": "proj", "partition": "batch", "venv": "~/envs/lab"}, nil},
 		{"phys\ngpu\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1.5", "gpus": "1", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
 		{"2\ngpus=2\nhours=1\n2\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1", "gpus": "2", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
+		{"phys\npartition=gpu\nhours=99\nhours=1\ncpus=64\n2\n", map[string]string{"account": "phys", "partition": "gpu", "venv": "~/envs/lab", "hours": "1", "gpus": "1", "cpus": "1", "memory": "3000M"}, []string{"--qos=gpuq"}},
 		{"a b\n9\nother\n", map[string]string{"account": "other", "partition": "batch", "venv": "~/envs/lab"}, nil},
 		{"hour=8\nphys\n\n", map[string]string{"account": "phys", "partition": "batch", "venv": "~/envs/lab"}, nil}, // a misspelled setting is no account
 		{"\nhours=x\n\tunlisted\npartition=unlisted\nteach,unlisted\nteach,batch\n", map[string]string{"account": "proj", "partition": "teach,batch", "venv": "~/envs/lab"}, nil},
