@@ -40,7 +40,7 @@ func (p Page) Get(ctx context.Context, a Agent) (api.OpenResponse, error) {
 }
 
 // Command is the command that opens the page.
-func (p Page) Command(program string) string { return show.OpenCommand(program, p.Session, p.Endpoint) }
+func (p Page) Command() string { return show.OpenCommand(p.Session, p.Endpoint) }
 
 // Desktop is where pages and secrets go: to the browser and the clipboard of the user, never
 // to another program.
@@ -63,14 +63,14 @@ func (d Desktop) OpenPage(ctx context.Context, a Agent, p Page) (string, error) 
 		return text, nil
 	}
 	if err := d.Open(ctx, page.URL); err != nil {
-		return "", OpenError(err, p.Command("tunctl"))
+		return "", OpenError(err, p.Command())
 	}
 	if page.Password == "" {
 		return "", nil
 	}
 	text := "It asks for a password, which is on the clipboard: paste it."
 	if d.Copy(ctx, page.Password) != nil {
-		text = "It asks for a password, which `" + p.Command("tunctl") + " --print` shows."
+		text = "It asks for a password, which `" + p.Command() + " --print` shows."
 	}
 	if page.User != "" {
 		text += " Log in as " + page.User + "."
@@ -110,7 +110,7 @@ func (d Desktop) CopyAddress(ctx context.Context, a Agent, p Page) (string, erro
 	switch err := d.Copy(ctx, page.URL); {
 	case errors.Is(err, desktop.ErrUnavailable):
 		return "", api.Errorf(api.CodeFailed, "no clipboard program found (%v)", err).Because(err).
-			WithHint("`%s --print` shows the full address", p.Command("tunctl"))
+			WithHint("`%s --print` shows the full address", p.Command())
 	case err != nil:
 		return "", err
 	}
@@ -124,7 +124,7 @@ func copiedText(p Page, page api.OpenResponse) string {
 	case strings.Contains(page.URL, "?"): // the token, or that of noVNC's page with its password
 		return text + ", token included: whoever has it can use your notebook."
 	case page.Password != "":
-		return text + ". The page asks for a password, which `" + p.Command("tunctl") + " --print` shows."
+		return text + ". The page asks for a password, which `" + p.Command() + " --print` shows."
 	}
 	return text + "."
 }
@@ -178,7 +178,7 @@ func downText(s api.Session, before api.Status, now time.Time) []string {
 	if wasDown {
 		already = "already "
 	}
-	lines := []string{fmt.Sprintf("%s is %sdown%s", s.Name, already, keepsRunning(s, wasDown, now))}
+	lines := []string{fmt.Sprintf("%s is %s%s%s", s.Name, already, words.Session(s, now), keepsRunning(s, wasDown, now))}
 	for _, j := range s.Others {
 		if j.State.Ended() {
 			lines = append(lines, CancelledText(j))
@@ -196,11 +196,9 @@ func downText(s api.Session, before api.Status, now time.Time) []string {
 func keepsRunning(s api.Session, wasDown bool, now time.Time) string {
 	j := s.Job
 	switch {
-	case j == nil:
-		return ""
-	case j.State == api.JobCancelled:
-		return fmt.Sprintf("; job %s was cancelled", j.ID)
-	case j.State.Ended():
+	case j != nil && j.State == api.JobCancelled:
+		return "; " + CancelledText(*j)
+	case j == nil, j.State.Ended():
 		return ""
 	case j.State == api.JobCompleting:
 		return "; " + becomes(*j, now)
@@ -262,6 +260,9 @@ var (
 
 // ParseSpan reads how much longer a job may run.
 func ParseSpan(text string) (time.Duration, error) {
+	if strings.HasPrefix(text, "-") {
+		return 0, api.Errorf(api.CodeUsage, "the time limit of a job cannot be shortened").WithHint("`tunctl cancel` and `tunctl down --cancel` end a job")
+	}
 	var days, rest string
 	if m := spanForm.FindStringSubmatch(text); m != nil {
 		days, rest = m[1], cmp.Or(m[2], "0s")

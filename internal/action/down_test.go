@@ -67,12 +67,12 @@ func TestDownTexts(t *testing.T) {
 		s    api.Session
 		want []string
 	}{
-		"all were cancelled": {api.Session{Name: "nb", Job: &own, Others: []api.Job{cancelled("2"), cancelled("3")}}, []string{"nb is down; job 1 was cancelled", "job 2 was cancelled", "job 3 was cancelled"}},
+		"all were cancelled": {api.Session{Name: "nb", State: api.SessionDown, Job: &own, Others: []api.Job{cancelled("2"), cancelled("3")}}, []string{"nb is down; job 1 was cancelled", "job 2 was cancelled", "job 3 was cancelled"}},
 		"some keep running": {
-			api.Session{Name: "nb", Host: "m3", Others: []api.Job{{ID: "2", State: api.JobRunning}}},
-			[]string{"nb is down", "also: job 2 on m3 is running and is charged while it runs: `tunctl cancel m3 2` ends it"},
+			api.Session{Name: "nb", Host: "m3", State: api.SessionDown, Others: []api.Job{{ID: "2", State: api.JobRunning}}},
+			[]string{"nb is disconnected", "also: job 2 on m3 is running and is charged while it runs: `tunctl cancel m3 2` ends it"},
 		},
-		"one is about to end": {api.Session{Name: "nb", Job: &api.Job{ID: "1", State: api.JobCompleting}}, []string{"nb is down; job 1 is about to end"}},
+		"one is about to end": {api.Session{Name: "nb", State: api.SessionDown, Job: &api.Job{ID: "1", State: api.JobCompleting}}, []string{"nb is ending; job 1 is about to end"}},
 	} {
 		if got := DownTexts(api.DownResponse{Sessions: []api.Session{tt.s}}, api.Status{}, time.Now()); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)

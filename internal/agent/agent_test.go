@@ -38,6 +38,7 @@ type world struct {
 	cluster *lab.Cluster
 	agent   *agent.Agent
 	limits  func(*session.Limits) // changes the practice limits; may be nil
+	log     slog.Handler
 	stop    func()
 }
 
@@ -97,7 +98,7 @@ func newWorldWith(t testing.TB, o lab.Options) *world {
 		Config: filepath.Join(dir, "config.toml"), State: filepath.Join(dir, "state"),
 		Socket: filepath.Join(run, "agent.sock"), Moved: true,
 	}
-	w := &world{t: t, paths: paths, client: client.New(paths), cluster: cluster}
+	w := &world{t: t, paths: paths, client: client.New(paths), cluster: cluster, log: slog.NewTextHandler(t.Output(), nil)}
 	w.script(lab.JobScript(cluster.Dialect()))
 	w.write(paths.Config, config)
 	w.start()
@@ -121,7 +122,7 @@ func (w *world) options() agent.Options {
 	if w.limits != nil {
 		w.limits(&limits)
 	}
-	return agent.Options{Paths: w.paths, Version: "test", SSHConfig: w.cluster.SSHConfig(), Limits: limits, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil))}
+	return agent.Options{Paths: w.paths, Version: "test", SSHConfig: w.cluster.SSHConfig(), Limits: limits, Log: slog.New(w.log)}
 }
 
 // start runs an agent until the test is over or stop is called.

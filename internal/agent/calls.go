@@ -64,6 +64,16 @@ func (a *server) handleAttach(ctx context.Context, req api.AttachRequest) (api.A
 	if err != nil || choice != nil {
 		return api.AttachResponse{Candidates: choice}, err
 	}
+	if job.Name == configs.RunName {
+		return api.AttachResponse{}, api.Errorf(api.CodeUsage, "job %s is of `tunctl run`, and is not kept as a session", job.ID).
+			WithHint("`tunctl logs %s %s` shows its output; `tunctl attach %s NODE:PORT` opens a page that it serves", req.Host, job.Ref(), req.Host)
+	}
+	for _, s := range a.Sessions.Live() {
+		if known := s.Facts(); s.Config().App == configs.ShellApp && s.Host() == req.Host && facts.IsLive(known.Job()) && known.Job().Ref() == job.Ref() {
+			return api.AttachResponse{}, api.Errorf(api.CodeUsage, "job %s is that of session %s, and has no page", job.ID, s.Name).
+				WithHint("`tunctl up %s` finds it, `tunctl ssh %s` opens a shell inside it", s.Name, s.Name)
+		}
+	}
 	s, err := a.Sessions.Attach(req, job)
 	if err != nil {
 		return api.AttachResponse{}, err
@@ -150,7 +160,7 @@ func (a *server) forwardSession(req api.ForwardRequest, specs []configs.ForwardS
 func adhocSpecs(req api.ForwardRequest) ([]configs.ForwardSpec, error) {
 	if len(req.Specs) == 0 {
 		return nil, api.Errorf(api.CodeUsage, "no forward given").
-			WithHint(`write "6006", "5432:db.int:5432", "R:9000:localhost:9000" or "D:1080"`)
+			WithHint("%s", configs.ForwardHint)
 	}
 	specs := make([]configs.ForwardSpec, len(req.Specs))
 	for i, text := range req.Specs {

@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -9,7 +8,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/freeport"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/home"
 )
 
@@ -39,19 +38,11 @@ func (w *world) killed(since time.Time) {
 
 func readyNotebook(s api.Session) bool { return s.Name == "jupyter" && ready(s) }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	_ = freeport.Close(l)
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	t.Run("for the third time has the agent wait for the user", func(t *testing.T) {
 		w := newWorld(t)
-		w.write(w.paths.Config, strings.Replace(twoSessions, "PORT", strconv.Itoa(freePort(t)), 1))
+		w.write(w.paths.Config, strings.Replace(twoSessions, "PORT", strconv.Itoa(testport.Free(t)), 1))
 		before := w.up()
 		must(t, w.upWith(api.UpRequest{Session: "db"}))
 		for range 2 {

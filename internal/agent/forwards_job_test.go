@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testport"
 )
 
 // board is a web server on the loopback of the job's node, such as TensorBoard.
@@ -150,7 +151,7 @@ func TestForward(t *testing.T) {
 			t.Errorf("removed %+v of %+v, %v", removed.Forwards, removed.Session.Forwards, err)
 		}
 		_, err = w.client.Forward(t.Context(), add)
-		isCode(t, err, api.CodeUsage, "added: none")
+		isCode(t, err, api.CodeUsage, "is not forwarded to session jupyter")
 
 		add.Remove = false
 		_, err = w.client.Forward(t.Context(), add)
@@ -176,7 +177,7 @@ func TestForward(t *testing.T) {
 	})
 	t.Run("to a server that is not there is refused, and the session stays", func(t *testing.T) {
 		w := newWorld(t)
-		w.edit(configWith(fmt.Sprint("0:", freePort(t))))
+		w.edit(configWith(fmt.Sprint("0:", testport.Free(t))))
 		w.up()
 		if got := w.get(listens(w.session())[0], nil); !strings.Contains(got, api.ErrRefused.Error()) && !strings.Contains(got, "reset") {
 			t.Errorf("got %q", got)

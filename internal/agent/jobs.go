@@ -21,6 +21,7 @@ import (
 	"tunctl/internal/agent/submit"
 	"tunctl/internal/api"
 	"tunctl/internal/localapi"
+	"tunctl/internal/posixsh"
 	"tunctl/jobwatch"
 )
 
@@ -77,7 +78,7 @@ func (a *server) handleSubmitJob(r *http.Request, req api.SubmitRequest) (api.Jo
 	var job api.Job
 	var last error
 	err = a.Hosts.RetryUntilUp(limited, a.Hosts.Pool.Host(host), func() error {
-		job, last = jobs.Submit(limited, sub)
+		job, last = plan.Submit(limited, jobs, sub)
 		return last
 	}, func(error) {})
 	if refused := submit.RefuseUnreached(last); err != nil && r.Context().Err() == nil && api.HasCode(refused, api.CodeSubmit) {
@@ -117,7 +118,7 @@ func (a *server) submitPlan(host string, req api.SubmitRequest) (submit.Plan, er
 	}
 	if cfg.Submit != "" && cfg.Builtin() == "" {
 		return submit.Plan{}, api.Errorf(api.CodeUsage, "session %s has a job script of its own, whose settings tunctl does not use for another command", req.Session).
-			WithHint("`tunctl run %s --with … -- COMMAND` runs it with the settings that you give", host)
+			WithHint("`tunctl run %s -- %s` runs it without them; --with NAME=VALUE before -- chooses others", host, posixsh.Typed(req.Command...))
 	}
 	source := a.Source(cfg.Run(req.Mark, req.Command))
 	source.Section = section

@@ -21,7 +21,7 @@ func TestNewAgent(t *testing.T) {
 		m.cluster.lie, m.cluster.lieEnds = modelLies[4], time.Now().Add(5*time.Minute)
 		l.crash()
 		m.sleep(time.Minute)
-		if s := l.status(); s.State != api.SessionSubmitting || !strings.Contains(s.Cause, "scheduler does not respond") {
+		if s := l.status(); s.State != api.SessionReconnecting || s.Job == nil || !strings.Contains(s.Cause, "scheduler does not respond") {
 			m.t.Errorf("%s: %s", s.State, s.Cause)
 		}
 		m.sleep(10 * time.Minute)

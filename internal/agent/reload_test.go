@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/lab"
 )
 
@@ -187,7 +188,7 @@ func TestConfig(t *testing.T) {
 		_, err := w.client.Cancel(t.Context(), "practice", s.Job.ID)
 		must(t, err)
 		w.until("ended", ended)
-		address := fmt.Sprint("127.0.0.1:", freePort(t))
+		address := fmt.Sprint("127.0.0.1:", testport.Free(t))
 		w.edit(fmt.Sprintf("[session.jupyter]\nhost = \"practice\"\nforward = [\"%s:localhost:9\"]\n", address))
 		w.bringUp()
 		now := w.until("ready", ready)

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/agent/forwards"
 	"tunctl/internal/agent/jobnode"
 	"tunctl/internal/agent/probe"
+	"tunctl/internal/agent/session"
 	"tunctl/internal/api"
 	"tunctl/internal/gateway"
 	"tunctl/internal/localapi"
@@ -154,14 +155,16 @@ func (a *server) openInside(ctx context.Context, req api.StreamRequest) (backend
 	if !s.HasJob() {
 		return a.openStream(ctx, req)
 	}
-	if _, err := s.RunningNodes(); err != nil {
+	if _, err := s.RunningNodes(); err != nil && (req.Connected || !session.Rejoins(s)) {
 		return backend{}, err // before anything is connected for it
 	}
 	req.Node = ""
 	if _, err := a.streamHost(ctx, req); err != nil {
 		return backend{}, err
 	}
-	nodes, err := s.RunningNodes() // the job may have ended while the host was connected
+	joining, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	nodes, err := session.AwaitNodes(joining, s) // the job may have ended while the host was connected
 	if err != nil {
 		return backend{}, err
 	}

@@ -155,7 +155,7 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("of a session without a job leads to its host", func(t *testing.T) {
 		w := newWorld(t)
-		w.restart("[session.jupyter]\nhost = \"practice\"\nforward = [\"2022:localhost:22\"]\n", nil)
+		w.restart("[session.jupyter]\nhost = \"practice\"\nforward = [\"0:localhost:22\"]\n", nil)
 		s, err := w.inside(api.StreamRequest{Kind: api.StreamSFTP})
 		must(t, err)
 		_ = s.Close()

@@ -81,7 +81,7 @@ func workdayWith(t *testing.T, limits session.Limits) *workday {
 			fmt.Fprintf(&config, "[session.%s]\nhost = %q\njob = %q\n", job.name, name, job.name)
 		}
 	}
-	config.WriteString("[session.delta-0]\nhost = \"delta\"\nforward = [\"15432:db.int:5432\"]\n[session.delta-1]\nhost = \"delta\"\nforward = [\"15480:web.int:80\"]\n")
+	config.WriteString("[session.delta-0]\nhost = \"delta\"\nforward = [\"0:db.int:5432\"]\n[session.delta-1]\nhost = \"delta\"\nforward = [\"0:web.int:80\"]\n")
 	paths := home.In(dir)
 	for path, text := range map[string]string{paths.Config: config.String(), filepath.Join(dir, "ssh_config"): sshConfig.String(), filepath.Join(dir, "known_hosts"): known.String()} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))

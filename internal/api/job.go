@@ -76,6 +76,12 @@ type Job struct {
 // Unused reports whether the job is over since nobody used it (end_idle).
 func (j Job) Unused() bool { return strings.HasSuffix(j.Reason, "without use") }
 
+// Cancelled is the job after it was cancelled, until its scheduler says that it has ended.
+func (j Job) Cancelled() Job {
+	j.State, j.Hint = JobCompleting, "the job was cancelled and is about to end"
+	return j
+}
+
 // HostJob is a job with its host.
 type HostJob struct {
 	Host string `json:"host"`
@@ -169,8 +175,8 @@ type WeekSummary struct {
 	// The parts of Used by jobs that finished, and that failed.
 	Finished int64 `json:"finished"`
 	Failed   int64 `json:"failed"`
-	Idle     int64 `json:"idle"`   // the part of Used without use, as far as it was measured
-	Waited   int64 `json:"waited"` // in the queue; always of jobs
+	Idle     int64 `json:"idle,omitempty"` // the part of Used without use, as far as it was measured
+	Waited   int64 `json:"waited"`         // in the queue; always of jobs
 }
 
 // TimeUnit is what a time counts.
@@ -178,7 +184,7 @@ type TimeUnit string
 
 // The units of a WeekSummary.
 const (
-	JobHours  TimeUnit = "hours"
-	GPUHours  TimeUnit = "GPU-hours"
-	NodeHours TimeUnit = "node-hours" // where whole nodes are charged
+	JobSeconds  TimeUnit = "seconds"
+	GPUSeconds  TimeUnit = "GPU-seconds"
+	NodeSeconds TimeUnit = "node-seconds" // where whole nodes are charged
 )

@@ -113,7 +113,7 @@ func newFor(m machine) (*Autostart, error) {
 	a := &Autostart{program: m.program}
 	switch m.system {
 	case "darwin":
-		a.methods = launchdMethods(m)
+		a.methods = []method{newLaunchAgent(Agent, m, true), newLaunchAgent(Tray, m, !m.noTray)}
 	case "windows":
 		user, err := user.Current()
 		if err != nil {
@@ -122,8 +122,10 @@ func newFor(m machine) (*Autostart, error) {
 		t := &task{user: user.Uid, dir: filepath.Join(os.Getenv("SystemRoot"), "System32", "Tasks"), run: m.run}
 		a.methods, a.keeper = windowsMethods(t, openRegistry()), t
 	default:
+		// Linux and BSD: systemd for the agent if the user has one, the desktop's autostart folder for everything else.
 		u := newUnit(m)
-		a.methods, a.keeper = linuxMethods(u, m), u
+		agent := newDesktopEntry(Agent, m, func() bool { return !u.wanted() })
+		a.methods, a.keeper = []method{u, agent, newDesktopEntry(Tray, m, func() bool { return true })}, u
 	}
 	return a, nil
 }

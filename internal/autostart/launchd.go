@@ -14,11 +14,6 @@ import (
 	"tunctl/internal/lists"
 )
 
-// launchdMethods are the methods of macOS.
-func launchdMethods(m machine) []method {
-	return []method{newLaunchAgent(Agent, m, true), newLaunchAgent(Tray, m, !m.noTray)}
-}
-
 // launchAgent is a part as a LaunchAgent. Only its file is written: launchd reads the
 // folder at login, and loading or unloading it now would start or end a process.
 type launchAgent struct {

@@ -112,16 +112,6 @@ func (a *Autostart) StartAgent(ctx context.Context) error {
 	return a.keeper.start(ctx)
 }
 
-// linuxMethods are the methods of Linux and BSD: systemd for the agent if the user has
-// one, the desktop's autostart folder for everything else.
-func linuxMethods(u *unit, m machine) []method {
-	return []method{
-		u,
-		newDesktopEntry(Agent, m, func() bool { return !u.wanted() }),
-		newDesktopEntry(Tray, m, func() bool { return true }),
-	}
-}
-
 // newDesktopEntry is a part in the XDG autostart folder.
 func newDesktopEntry(p Part, m machine, used func() bool) *file {
 	path := filepath.Join(m.configDir, "autostart", "tunctl-"+string(p)+".desktop")

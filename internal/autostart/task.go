@@ -211,10 +211,7 @@ func (v *runValue) install(_ context.Context, program string) error {
 }
 
 func (v *runValue) remove(context.Context) error {
-	if err := v.registry.unset(approvedKey, v.name()); err != nil {
-		return err
-	}
-	return v.registry.unset(runKey, v.name())
+	return errors.Join(v.registry.unset(approvedKey, v.name()), v.registry.unset(runKey, v.name()))
 }
 
 func (v *runValue) entry(_ context.Context, program string) (Entry, error) {

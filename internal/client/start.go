@@ -107,6 +107,9 @@ func (c *Client) awaitStart(ctx context.Context, failed <-chan error) (api.Statu
 	}
 }
 
+// CheckHome returns an error once the folder of TUNCTL_HOME is gone: no agent can start there.
+func CheckHome() error { _, err := home.Find(); return err }
+
 // Stop stops the agent, and waits until none answers. Jobs keep running.
 func (c *Client) Stop(ctx context.Context) error {
 	if _, err := call(ctx, c, api.CallStop, api.None{}); err != nil {

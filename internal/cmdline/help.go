@@ -43,24 +43,20 @@ func AddHelp(app *cli.App, front []string) {
 	app.CustomAppHelpTemplate = frontPage(app, front)
 }
 
-// frontPage is what `tunctl` and `tunctl --help` show.
+// frontPage is what `tunctl` and `tunctl --help` show. It fits a terminal of 24 lines: of the description it has the
+// last paragraph only.
 func frontPage(app *cli.App, front []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s - %s\n\nUSAGE:\n   tunctl COMMAND [options]\n\n", app.Name, app.Usage)
-	fmt.Fprintf(&b, "%s\n\nCOMMANDS:\n", lineStart.ReplaceAllString(app.Description, "   $0"))
+	fmt.Fprintf(&b, "%s - %s\n\n%s\n\nCOMMANDS:\n", app.Name, app.Usage, app.Description[strings.LastIndex(app.Description, "\n")+1:])
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, name := range front {
 		fmt.Fprintf(w, "   %s\t%s\n", name, FindCommand(app.Commands, name).Usage)
 	}
 	_ = w.Flush() // a Builder takes everything
-	b.WriteString("\nOPTIONS:{{template \"visibleFlagTemplate\" .}}\n\n" +
-		"`tunctl COMMAND --help` shows how to use a command.\n" +
+	b.WriteString("\nOPTIONS: --config FILE; --version, -v; --help, -h (also after a COMMAND)\n" +
 		"`tunctl help all` lists every command in its chapters.\n")
 	return b.String()
 }
-
-// lineStart matches the first character of a line that is not empty.
-var lineStart = regexp.MustCompile(`(?m)^.`)
 
 // allCommandsPage lists every command in its chapter.
 func allCommandsPage(app *cli.App) string {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -101,7 +102,7 @@ func (l level) split(words []string) (options, args []string, err error) {
 		switch {
 		case word == "--":
 			return options, append(args, words[i:]...), nil
-		case len(word) < 2 || word[0] != '-': // "-" alone is standard input
+		case len(word) < 2 || word[0] != '-' || unicode.IsDigit(rune(word[1])): // "-" alone is standard input, -1h a time
 			if l.passes() || len(l.Subcommands) > 0 {
 				return options, words[i:], nil
 			}
@@ -126,7 +127,7 @@ func (l level) option(words []string) (int, error) {
 	case isHelpFlag(typed):
 		return 1, nil
 	case f == nil:
-		return 0, unknownFlag(l.app, l.name, l.Flags, typed)
+		return 0, unknownFlag(l.app, l.name, l.ArgsUsage, l.Flags, typed)
 	case given:
 		return 1, checkValue(f, typed, value)
 	case !TakesValue(l.Flags, typed):
@@ -156,14 +157,15 @@ func noCommand(c *cli.Context) error {
 	root := c.Command.Name == c.App.Name
 	switch {
 	case typed != "":
-		return unknownCommand(c.Command, root, typed)
+		return UnknownCommand(c.Command, root, typed)
 	case root:
 		return cli.ShowAppHelp(c)
 	}
 	return cli.ShowSubcommandHelp(c)
 }
 
-func unknownCommand(parent *cli.Command, root bool, typed string) error {
+// UnknownCommand is the error for a word that is no command of parent, or of the program.
+func UnknownCommand(parent *cli.Command, root bool, typed string) error {
 	e := api.Errorf(api.CodeUsage, "no command %q", typed).WithHint("`tunctl help all` lists every command")
 	if !root {
 		e.Message = fmt.Sprintf("%s has no command %q", parent.Name, typed)
@@ -189,9 +191,12 @@ var otherWords = map[string]string{
 }
 
 // unknownFlag is the error for an option that the command does not have.
-func unknownFlag(app *cli.App, name string, flags []cli.Flag, typed string) error {
+func unknownFlag(app *cli.App, name, usage string, flags []cli.Flag, typed string) error {
 	e := api.Errorf(api.CodeUsage, "%s has no flag %s", name, typed).
 		WithHint("`tunctl %s --help` lists the flags", name)
+	if strings.Contains(usage, "-- ") {
+		e.Hint = fmt.Sprintf("what is not for tunctl itself comes after --: `tunctl %s %s`", name, usage)
+	}
 	bare := strings.TrimLeft(typed, "-")
 	switch {
 	case name != app.Name && findFlag(app.Flags, typed) != nil:

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"html"
-	"image"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +93,8 @@ func (n *Notifier) Notify(ctx context.Context, note Note) error {
 	}
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(urgency)}
 	if note.Icon != nil {
-		hints["image-data"] = dbus.MakeVariant(imageData(note.Icon))
+		size := note.Icon.Bounds().Size()
+		hints["image-data"] = dbus.MakeVariant(pixels{int32(size.X), int32(size.Y), int32(note.Icon.Stride), true, 8, 4, note.Icon.Pix})
 	}
 	var id uint32
 	err := server.CallWithContext(ctx, notifyName+".Notify", 0,
@@ -118,11 +118,6 @@ type pixels struct {
 	BitsPerSample         int32
 	Channels              int32
 	Data                  []byte
-}
-
-func imageData(img *image.NRGBA) pixels {
-	size := img.Bounds().Size()
-	return pixels{int32(size.X), int32(size.Y), int32(img.Stride), true, 8, 4, img.Pix}
 }
 
 // idOf is the desktop's id of the note of a tag, 0 for none.

@@ -83,7 +83,7 @@ func openGateway(host, path string) []string {
 }
 
 // Find is the editor of that name or path, or the first that is installed for "", and
-// its program.
+// its program. One that is not installed is returned with the error.
 func Find(name string) (e Editor, program string, err error) {
 	if name == "" {
 		for _, e := range All {
@@ -91,7 +91,7 @@ func Find(name string) (e Editor, program string, err error) {
 				return e, program, nil
 			}
 		}
-		return e, "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", Names()).
+		return All[0], "", api.Errorf(api.CodeFailed, "no editor is installed that can work inside a job: %s", Names()).
 			WithHint("install %s; or name its program with --editor PATH", links())
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".cmd")

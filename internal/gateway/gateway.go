@@ -287,20 +287,16 @@ func (s *server) join(ctx context.Context, client, host channel, session bool) {
 		s.forwardClientRequests(client, host, session, started, &answering)
 		_ = host.Close() // the client closed its channel: its program gets a hangup
 	})
-	wg.Go(func() { sendInput(client, host, started) })
+	wg.Go(func() {
+		<-started                  // sshd drops data that comes before a session's program is started
+		_ = copyData(host, client) // it shows at the channel's close
+		_ = host.CloseWrite()
+	})
 	forwardHost(client, host, session)
 	answering.Lock()
 	end()
 	answering.Unlock()
 	wg.Wait()
-}
-
-// sendInput sends the client's data to the host. sshd drops data that comes before a
-// session's program is started, so sendInput waits for that.
-func sendInput(client, host channel, started <-chan struct{}) {
-	<-started
-	_ = copyData(host, client) // it shows at the channel's close
-	_ = host.CloseWrite()
 }
 
 // forwardClientRequests forwards the client's requests in order, and the host's replies.

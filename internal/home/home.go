@@ -110,6 +110,9 @@ func In(dir string) Paths {
 	}
 }
 
+// DemoFolder begins the name of the temporary folder of a demo.
+const DemoFolder = "tunctl-demo-"
+
 // Find returns the paths of this user: TUNCTL_HOME moves all of them. The defaults follow each system's conventions.
 func Find() (Paths, error) {
 	if dir := os.Getenv("TUNCTL_HOME"); dir != "" {
@@ -120,7 +123,10 @@ func Find() (Paths, error) {
 		parent := filepath.Dir(dir)
 		// The user's own environment names it. It would be made again, and stay.
 		if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // see above
-			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s: create it; if it was that of a demo, the demo has ended", parent)
+			if strings.HasPrefix(filepath.Base(parent), DemoFolder) {
+				return Paths{}, errors.New("the demo has ended: `unset TUNCTL_HOME` takes this terminal back to your own config")
+			}
+			return Paths{}, fmt.Errorf("TUNCTL_HOME: there is no folder %s: create it, or `unset TUNCTL_HOME`", parent)
 		}
 		return In(dir), nil
 	}

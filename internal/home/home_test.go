@@ -29,8 +29,8 @@ func TestFindMoved(t *testing.T) {
 }
 
 func TestFindEndedDemo(t *testing.T) {
-	t.Setenv("TUNCTL_HOME", filepath.Join(t.TempDir(), "demo", "home"))
-	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "the demo has ended") {
+	t.Setenv("TUNCTL_HOME", filepath.Join(t.TempDir(), DemoFolder+"1", "home"))
+	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "the demo has ended: `unset TUNCTL_HOME`") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -198,7 +198,8 @@ func (s *server) tail(ctx context.Context, in tailInput) (any, error) {
 	if known.err != nil {
 		return nil, known.err
 	}
-	return untrusted(lastLines(known.text, in.Lines)), nil
+	lines := strings.Split(strings.TrimRight(known.text, "\n"), "\n")
+	return untrusted(strings.Join(lines[max(0, len(lines)-in.Lines):], "\n")), nil
 }
 
 // readLog reads the end of a log, as much as anybody may ask for, and keeps what it found
@@ -221,12 +222,6 @@ func (s *server) readLog(ctx context.Context, session string) logTail {
 func withoutHost(err error) bool {
 	return errors.Is(err, client.ErrNotRunning) ||
 		api.HasCode(err, api.CodeUnknownSession, api.CodeUsage, api.CodeAgent, api.CodeUnreachable)
-}
-
-// lastLines are the last n lines of a text.
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // markCauses marks what jobs wrote of the causes of sessions.

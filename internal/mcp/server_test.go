@@ -270,6 +270,48 @@ func TestAnAssistantSeesEverythingButSecrets(t *testing.T) {
 	}
 }
 
+func TestToolsShowNoCells(t *testing.T) {
+	d := newDesk(t)
+	path := filepath.Join(d.cluster.Home(), ".tunctl", "output", "jupyter", "1.jsonl")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const kept = `{"type":"cell","id":"m-1","code":"my_secret()","notebook":"my_secret.ipynb","root":"/","started":1,"missing":0}
+{"type":"stream","content":{"name":"stdout","text":"my_secret is printed\n"}}
+{"type":"end","time":2,"how":"finished"}
+`
+	if err := os.WriteFile(path, []byte(kept), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.up()
+	if err := d.client.Kept(t.Context(), "jupyter", 1); err != nil {
+		t.Fatal(err)
+	}
+	if s := d.state(); s.Cells.Finished != 1 {
+		t.Errorf("it is not told of the cell: %+v", s)
+	}
+	list, err := d.assistant.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := map[string]any{"session": "jupyter", "host": "practice", "search": "narval", "text": "http://cn01:8888/"}
+	for _, tool := range list.Tools {
+		if !tool.Annotations.ReadOnlyHint {
+			continue
+		}
+		with := map[string]any{}
+		properties, _ := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
+		for name := range properties {
+			if args[name] != nil {
+				with[name] = args[name]
+			}
+		}
+		if text, failed := d.call(tool.Name, with); failed || strings.Contains(text, "my_secret") {
+			t.Errorf("%s %v: %s", tool.Name, with, text)
+		}
+	}
+}
+
 // TestLookingAgainNeedsNoCluster has a cluster that does not answer any more: whoever asked
 // it would wait.
 func TestLookingAgainNeedsNoCluster(t *testing.T) {

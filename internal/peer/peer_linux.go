@@ -182,20 +182,16 @@ type (
 		CookieLow, CookieTop uint32
 	}
 	diagRequest struct {
-		Length        uint32
-		Type, Flags   uint16
-		Sequence, PID uint32
-		Family        uint8
-		Protocol      uint8
-		Extensions    uint8
-		_             uint8
-		States        uint32
+		unix.NlMsghdr
+		Family     uint8
+		Protocol   uint8
+		Extensions uint8
+		_          uint8
+		States     uint32
 		diagAddress
 	}
 	diagReply struct {
-		Length        uint32
-		Type, Flags   uint16
-		Sequence, PID uint32
+		unix.NlMsghdr
 		Family, State uint8
 		_             [2]uint8
 		diagAddress
@@ -235,14 +231,14 @@ func querySocket(local, remote netip.AddrPort) (procSocket, error) {
 
 func encodeDiag(local, remote netip.AddrPort) []byte {
 	req := diagRequest{
-		Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST,
-		Family: unix.AF_INET, Protocol: unix.IPPROTO_TCP, States: ^uint32(0),
+		NlMsghdr: unix.NlMsghdr{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST},
+		Family:   unix.AF_INET, Protocol: unix.IPPROTO_TCP, States: ^uint32(0),
 		diagAddress: addressOf(local, remote),
 	}
 	if local.Addr().Is6() {
 		req.Family = unix.AF_INET6
 	}
-	req.Length = uint32(binary.Size(req))
+	req.Len = uint32(binary.Size(req))
 	b, _ := binary.Append(nil, binary.NativeEndian, req) // its size is fixed
 	return b
 }

@@ -48,6 +48,21 @@ func Join(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
+// Typed is a command line as a person would type it: a word is quoted only where that is needed.
+func Typed(words ...string) string {
+	line := ""
+	for _, w := range words {
+		if w == "" || strings.Trim(w, plain+"/=,@%") != "" {
+			w = Quote(w)
+		}
+		line += " " + w
+	}
+	return strings.TrimPrefix(line, " ")
+}
+
+// plain are characters that mean themselves to a shell, wherever they are.
+const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:+-"
+
 // QuotePath quotes a path on a host; a leading ~/ becomes the home folder.
 func QuotePath(path string) string {
 	if path == "~" {
@@ -62,5 +77,5 @@ func QuotePath(path string) string {
 // IsWord reports whether text is only an address, a name or a number, without a meaning to
 // a shell or as an option.
 func IsWord(text string) bool {
-	return text != "" && text[0] != '-' && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:+-[]") == ""
+	return text != "" && text[0] != '-' && strings.Trim(text, plain+"[]") == ""
 }

@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -178,7 +179,7 @@ func writeError(err error, to writable, part, name string) error {
 	status, answer := errors.AsType[*sftp.StatusError](err)
 	unexplained := answer && status.Code == failure
 	switch {
-	case full(err), unexplained && to.Full(part):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, errQuota), unexplained && to.Full(part):
 		err = fmt.Errorf("%w: %w", errFull, err)
 	case unexplained:
 		err = fmt.Errorf("the host gives no reason; a used-up quota is the most common one: %w", err)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -64,24 +63,12 @@ func (localFiles) Open(name string) (handle, error) {
 }
 
 func (localFiles) ReadDirContext(_ context.Context, name string) ([]fs.FileInfo, error) {
-	entries, err := os.ReadDir(name)
-	infos := make([]fs.FileInfo, 0, len(entries))
-	for _, e := range entries {
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
-		if err != nil {
-			return infos, err
-		}
-		infos = append(infos, info)
+	dir, err := os.Open(name)
+	if err != nil {
+		return nil, err
 	}
-	return infos, err
-}
-
-// full reports whether an error of this computer means a full disk or quota.
-func full(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota)
+	defer func() { _ = dir.Close() }()
+	return dir.Readdir(-1) // without those that were removed meanwhile
 }
 
 // localTarget is this computer as the target of a copy. It reads, writes and changes

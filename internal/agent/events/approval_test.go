@@ -50,6 +50,14 @@ func TestARequestIsAnsweredBeforeItsClientGivesUp(t *testing.T) {
 			t.Errorf("the person is told %+v", e)
 		}
 		request("start", "")
+		request("start", "") // as a client does that left as the answer came
+		time.Sleep(approvalRepeat)
+		request("start", "has not answered yet")
+		if err := p.Answer(asked(), api.Answer{Cancelled: true}); err != nil {
+			t.Fatal(err)
+		}
+		request("start", "closed without an answer")
+		time.Sleep(approvalPause)
 
 		request("start again", "has not answered yet")
 		asked()

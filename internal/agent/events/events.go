@@ -208,6 +208,9 @@ const (
 	approvalWait = 45 * time.Second
 	// approvalKept is how long an answer waits for the request that it allows.
 	approvalKept = 5 * time.Minute
+	// approvalRepeat is how long a yes holds for the same request again: the client may have left
+	// as the answer came. The text of a start says how much is left, so one yes starts one job.
+	approvalRepeat = time.Minute
 	// approvalPause is how long nobody is asked again after a question without a yes.
 	approvalPause = time.Minute
 )
@@ -226,7 +229,7 @@ type question struct {
 	answered     chan struct{} // closed once err is set
 	err          error         // nil: yes
 	ended        time.Time     // zero: it is open
-	taken        bool          // a request has the answer
+	kept         time.Time     // until when a request like it gets the answer
 }
 
 // find returns the question of a request: a new one, which ask asks, or the one before if it
@@ -237,7 +240,7 @@ func (a *approvals) find(client, text string, now time.Time, ask func() error, u
 	if q := a.last; q != nil {
 		open, wait := q.ended.IsZero(), q.ended.Add(approvalPause).Sub(now)
 		switch {
-		case q.client == client && q.text == text && !q.taken && (open || now.Sub(q.ended) <= approvalKept):
+		case q.client == client && q.text == text && (open || now.Before(q.kept)):
 			q.waiting.Add(1)
 			return q, nil
 		case open:
@@ -256,6 +259,7 @@ func (a *approvals) find(client, text string, now time.Time, ask func() error, u
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		q.err, q.ended = err, time.Now()
+		q.kept = q.ended.Add(approvalKept)
 		close(q.answered)
 		if err == nil && q.waiting.Load() == 0 {
 			unheard()
@@ -264,11 +268,17 @@ func (a *approvals) find(client, text string, now time.Time, ask func() error, u
 	return q, nil
 }
 
-// take gives the answer to its request, once.
+// take gives the answer to its request.
 func (a *approvals) take(q *question) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	q.taken = true
+	until := time.Now()
+	if q.err == nil {
+		until = until.Add(approvalRepeat)
+	}
+	if until.Before(q.kept) {
+		q.kept = until
+	}
 	return q.err
 }
 

@@ -86,14 +86,13 @@ func (f *Facts) submission() state.Submission {
 // being looked for runs, as far as is known, and is charged.
 func (f *Facts) ShowJobs(s *api.Session) {
 	s.Job, s.Next, s.Others, s.Pending = f.Job(), f.Next(), f.Saved.Submissions.Others(), f.Saved.Submissions.Pending()
-	switch known := f.Saved.Current().Job; {
-	case !f.Looking || !IsLive(known):
-	case f.Host.State == api.HostUp:
-		s.Others = append(s.Others, *known)
-	default:
-		s.Job = known
+	if f.rejoins() {
+		s.Job = f.Saved.Current().Job
 	}
 }
+
+// rejoins reports whether a job that is known is being looked for: it may have ended since.
+func (f *Facts) rejoins() bool { return f.Looking && IsLive(f.Saved.Current().Job) }
 
 // outputKept is how long the output of cells is kept on the host.
 const outputKept = 30 * 24 * time.Hour
@@ -147,6 +146,14 @@ type Derived struct {
 
 // Derive is the one place that decides a session's state.
 func (f *Facts) Derive(now time.Time) Derived {
+	v := f.derive(now)
+	if j := f.Job(); j != nil && j.State == api.JobCompleting && (v.State == api.SessionDown || !v.State.Settled()) {
+		v.Cause, v.Hint = fmt.Sprintf("job %s is about to end", j.ID), ""
+	}
+	return v
+}
+
+func (f *Facts) derive(now time.Time) Derived {
 	switch {
 	case !f.Wanted():
 		return f.down(now)
@@ -154,6 +161,8 @@ func (f *Facts) Derive(now time.Time) Derived {
 		return f.failed()
 	case f.Host.State != api.HostUp, !f.Host.NotRespondingSince.IsZero():
 		return f.unconnected(now)
+	case f.rejoins() && !f.Submitting && f.Served:
+		return Derived{State: api.SessionReconnecting, Cause: f.Doing.Text}
 	case f.NeedsJob && f.Job() == nil, f.Submitting:
 		return Derived{State: api.SessionSubmitting, Cause: f.Doing.Text}
 	case f.NeedsJob && f.Job().State.Waiting():
@@ -230,8 +239,6 @@ func (f *Facts) down(now time.Time) Derived {
 	}
 	v.Hint = fmt.Sprintf("`tunctl up %s` reconnects; `tunctl down %s --cancel` ends the job", f.Name, f.Name)
 	switch {
-	case j.State == api.JobCompleting:
-		v.Cause, v.Hint = fmt.Sprintf("job %s is about to end", j.ID), ""
 	case f.Saved.Current().Cancel:
 		v.Cause, v.Hint = fmt.Sprintf("job %s is to be ended, which its scheduler has not confirmed yet", j.ID), ""
 		if f.NotEnded != nil {

@@ -26,6 +26,7 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 	stalled := api.Host{State: api.HostUp, Cause: "not responding", NotRespondingSince: now}
 	job := func(state api.JobState) *api.Job { return &api.Job{ID: "7", State: state} }
 	endpoint := &api.Endpoint{Host: "cn01", Port: 8123}
+	cancelled := job(api.JobRunning).Cancelled()
 	tests := map[string]struct {
 		facts Facts
 		state api.SessionState
@@ -62,6 +63,8 @@ func TestAStateFollowsFromTheFacts(t *testing.T) {
 			api.SessionStarting, "being prepared",
 		},
 		"answers":           {Facts{Started: true, Host: up, NeedsJob: true, Endpoint: endpoint, Answers: true, Saved: saved(job(api.JobRunning), nil)}, api.SessionReady, ""},
+		"ends by itself":    {Facts{Started: true, Host: up, NeedsJob: true, Served: true, Doing: Doing{Text: "stopped"}, Saved: saved(job(api.JobCompleting), nil)}, api.SessionReconnecting, "job 7 is about to end"},
+		"was cancelled":     {Facts{Started: true, Host: up, NeedsJob: true, Answers: true, Saved: saved(&cancelled, nil)}, api.SessionReady, "job 7 is about to end"},
 		"stopped answering": {Facts{Started: true, Host: up, NeedsJob: true, Served: true, Doing: Doing{Text: "no answer"}, Saved: saved(job(api.JobRunning), nil)}, api.SessionReconnecting, "no answer"},
 		"the scheduler is silent": {
 			Facts{Started: true, Host: up, NeedsJob: true, Answers: true, Saved: saved(&api.Job{State: api.JobUnknown, Hint: "no answer since 13:00"}, nil)},

@@ -338,19 +338,23 @@ func (f *Facts) NotRunning(shown api.Session, cfg configs.Session, start string,
 		return failed(api.CodeNotReady, up+" waits for it", format, args...)
 	}
 	switch {
+	case job != nil && job.State == api.JobCompleting:
+		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, name)
+	case f.JobOver():
+		return failed(api.CodeJobEnded, start, "%s", EndText(job, now))
 	case state == api.SessionDown && IsLive(shown.Job):
-		return failed(api.CodeNotReady, up+" reconnects", "session %s is down: %s", name, cause)
+		return failed(api.CodeNotReady, up+" reconnects", "session %s is %s: %s", name, words.Session(shown, now), cause)
 	case state == api.SessionDown:
 		if cfg.Submit != "" {
 			start = up + " starts it"
 		}
 		return failed(api.CodeNotReady, start, "session %s is down: it has no job", name)
-	case f.JobOver():
-		return failed(api.CodeJobEnded, start, "%s", EndText(job, now))
 	case state == api.SessionEnded, state == api.SessionFailed:
 		return failed(api.CodeNotReady, cmp.Or(shown.Hint, start), "session %s has no running job: %s", name, cause)
 	case state == api.SessionNeedsLogin && !followed:
 		return failed(api.CodeNotReady, up+" logs in and waits for the job", "session %s waits for you to log in to %s", name, cfg.Host)
+	case job == nil && IsLive(shown.Job):
+		return notReady("session %s is reconnecting to job %s", name, shown.Job.ID)
 	case job == nil && state == api.SessionSubmitting:
 		return notReady("session %s has no job yet: tunctl is looking for it or submitting it", name)
 	case job == nil:
@@ -359,8 +363,6 @@ func (f *Facts) NotRunning(shown api.Session, cfg configs.Session, start string,
 		return notReady("job %s of session %s is still queued: %s", job.ID, name, cause)
 	case job.State.Waiting():
 		return notReady("job %s of session %s is still queued", job.ID, name)
-	case job.State == api.JobCompleting:
-		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, name)
 	case job.Node == "":
 		return notReady("the scheduler has not said yet on which node job %s of session %s runs", job.ID, name)
 	}

@@ -5,6 +5,7 @@
 package forwards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -118,6 +119,7 @@ func (x *Forward) Status() (st api.Forward) {
 	} else {
 		st = x.Local.Status()
 	}
+	st.Target = cmp.Or(st.Target, x.Spec.Target) // that of a page is not known without the page
 	st.Endpoint, st.Added = x.Page, x.Added
 	return st
 }

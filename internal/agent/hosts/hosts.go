@@ -240,8 +240,11 @@ func (h *Hosts) Allowed(ctx context.Context, host string) error {
 		address, err := h.address(ctx, name)
 		return err != nil || !h.opt.Practice(address)
 	})
-	return api.Errorf(api.CodeUsage, "this agent connects to the practice cluster only: %s (%s) is not part of it", host, address).
-		WithHint("%s", hostHint(host, practice))
+	hint := hostHint(host, practice)
+	if address != host {
+		host += " (" + address + ")"
+	}
+	return api.Errorf(api.CodeUnknownHost, "this is the demo, which has the host practice only: %s is not part of it", host).WithHint("%s", hint)
 }
 
 // address is where ssh would connect for a host.

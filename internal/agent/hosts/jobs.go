@@ -35,14 +35,23 @@ func (h *Hosts) Jobs(ctx context.Context, host string, ended bool) (api.JobsResp
 	if err == nil && ended {
 		var over []api.Job
 		over, err = jobs.Recent(ctx)
-		list = slices.DeleteFunc(list, func(j api.Job) bool { // the queue lists it until its node is free again
-			ends := j.State == api.JobCompleting || j.State.Ended()
-			return ends && slices.ContainsFunc(over, func(o api.Job) bool { return o.Ref() == j.Ref() })
-		})
-		list = append(list, over...)
+		list = withEnded(list, over)
 	}
 	slices.SortStableFunc(list, jobwatch.CompareJobs)
 	return api.JobsResponse{Jobs: append([]api.Job{}, list...)}, SchedulerError(host, err)
+}
+
+// withEnded adds jobs that have ended to a list of the queue, each job once. The list may be older, and has a
+// job until its node is free again: the end counts, unless the job was started again after it.
+func withEnded(list, over []api.Job) []api.Job {
+	again := func(j, o api.Job) bool {
+		return j.Ref() == o.Ref() && j.Restarts > 0 && (j.State.Waiting() || j.Start.After(o.End))
+	}
+	over = slices.DeleteFunc(over, func(o api.Job) bool { return slices.ContainsFunc(list, func(j api.Job) bool { return again(j, o) }) })
+	list = slices.DeleteFunc(list, func(j api.Job) bool {
+		return slices.ContainsFunc(over, func(o api.Job) bool { return o.Ref() == j.Ref() })
+	})
+	return append(list, over...)
 }
 
 // LastJobs are the jobs that a host's scheduler reported last. It queries no scheduler and makes

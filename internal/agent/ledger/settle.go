@@ -177,8 +177,9 @@ func (l *Ledger) MarkCancelled(job api.Job, host, account string) {
 	if l.host() != host || sub.Job == nil || !sub.Matches(job, account) { // another cluster has its own numbers
 		return
 	}
+	ending := sub.Job.Cancelled()
 	_ = l.owner.Record((*facts.Facts).EndPermit, func(r *state.Session) {
-		r.Submissions = r.Submissions.Change(sub, func(x *state.Submission) { x.Cancel, x.Account = true, account })
+		r.Submissions = r.Submissions.Change(sub, func(x *state.Submission) { x.Cancel, x.Account, x.Job = true, account, &ending })
 	})
 	l.Unsettled() // who sees its end if nobody follows it
 	switch {
@@ -215,7 +216,7 @@ func (l *Ledger) endJob(ctx context.Context, jobs *jobwatch.Watcher, sub state.S
 	if sub.Job == nil {
 		l.notify("job %s appeared and was cancelled: an interrupted submission of %s made it, and you wanted its job to end", job.ID, l.Name)
 	}
-	job.State, job.Hint = api.JobCompleting, "the job was cancelled and is about to end"
+	job = job.Cancelled()
 	sub.Job = &job
 	l.mu.Lock()
 	l.ended = append(l.ended, sub)

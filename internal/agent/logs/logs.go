@@ -77,10 +77,7 @@ func (l Log) Tail(ctx context.Context, job api.Job) (string, error) {
 		return "", nil
 	}
 	text, err := joblog.Tail(ctx, l.Reader(), path, tailLines)
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimRight(api.Redact(string(text)), "\n"), nil
+	return strings.TrimRight(api.Redact(string(text)), "\n"), err
 }
 
 // Stream is a log for a client, and which secrets to hide in it.

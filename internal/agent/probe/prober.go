@@ -5,6 +5,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -337,9 +338,7 @@ func (p *Prober) probeRoute(ctx context.Context, r Route) error {
 	if !isIncomplete(err) {
 		return err
 	}
-	if p.incompleteSince.IsZero() {
-		p.incompleteSince = time.Now()
-	}
+	p.incompleteSince = cmp.Or(p.incompleteSince, time.Now())
 	if time.Since(p.incompleteSince) > p.Limits.TokenGrace {
 		return nil
 	}

@@ -205,11 +205,30 @@ func (s *Session) RunningNodes() (*jobnode.Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if nodes := s.nodes.Load(); nodes != nil {
-		if job := nodes.Job(); job.State == api.JobRunning && job.Node != "" {
+		if job := nodes.Job(); job.State == api.JobRunning && job.Node != "" && !s.facts.Cancelled() {
 			return nodes, nil
 		}
 	}
 	return nil, s.notRunningLocked()
+}
+
+// AwaitNodes are the RunningNodes of a session, once a job that is known to run is followed again, as after a restart of the
+// agent.
+func AwaitNodes(ctx context.Context, s *Session) (*jobnode.Run, error) {
+	events := s.parts.Hub.Subscribe("", api.AnswersNone)
+	defer s.parts.Hub.Unsubscribe(events)
+	settled := func() bool { _, err := s.RunningNodes(); return err == nil || !Rejoins(s) }
+	for ctx.Err() == nil && !settled() {
+		events.Await(ctx, settled)
+	}
+	return s.RunningNodes()
+}
+
+// Rejoins reports whether a session connects to a job that runs, as far as is known, and does not follow it yet.
+func Rejoins(s *Session) bool {
+	now := s.Status()
+	comes := now.State == api.SessionReconnecting || now.State == api.SessionConnecting || now.State == api.SessionStarting
+	return comes && now.RunsJob()
 }
 
 // notRunningLocked says why nothing runs inside the session's job, and what to run.

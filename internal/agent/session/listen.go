@@ -195,9 +195,11 @@ func (s *Session) removeForwardsLocked(specs []configs.ForwardSpec) ([]api.Forwa
 	}
 	for _, spec := range specs {
 		if x := s.pages.forwards.To(spec); x == nil || !x.Added {
-			added := strings.Join(lists.Map(s.pages.forwards.Specs(true), configs.ForwardSpec.String), ", ")
-			return nil, api.Errorf(api.CodeUsage, "forward %s was not added to session %s", spec, s.Name).
-				WithHint("added: %s; those of the config are removed there", cmp.Or(added, "none"))
+			what := cmp.Or(strings.Replace(spec.Target, "localhost:", "port ", 1), spec.String())
+			if x != nil {
+				return nil, api.Errorf(api.CodeUsage, "%s is forwarded by the config of session %s", what, s.Name).WithHint("`tunctl config edit` opens the config: remove it there")
+			}
+			return nil, api.Errorf(api.CodeUsage, "%s is not forwarded to session %s", what, s.Name)
 		}
 	}
 	return s.pages.forwards.Remove(specs), nil

@@ -34,10 +34,10 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 			facts.Facts{}, api.CodeNotReady, "session jupyter is down: it has no job", "`tunctl up jupyter` starts it",
 		},
 		"down, and its job runs": {
-			facts.Facts{Saved: saved(runs, nil)}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
+			facts.Facts{Saved: saved(runs, nil)}, api.CodeNotReady, "session jupyter is disconnected: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
 		},
 		"down, and its job is queued": {
-			facts.Facts{Saved: saved(queued, nil)}, api.CodeNotReady, "session jupyter is down: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
+			facts.Facts{Saved: saved(queued, nil)}, api.CodeNotReady, "session jupyter is disconnected: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
 		},
 		"connecting": {
 			facts.Facts{Started: true, NeedsJob: true, Host: api.Host{State: api.HostConnecting}, Saved: wanted},

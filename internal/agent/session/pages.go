@@ -16,6 +16,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
+	"tunctl/internal/words"
 	"tunctl/tunnel/forward"
 )
 
@@ -110,6 +111,9 @@ func (s *Session) Page(ctx context.Context, name string) (api.OpenResponse, erro
 // another token: it has the session's local token, which is made the first time and if renew is set.
 // A token can be replaced while the page is not there, too.
 func ClientPage(s *Session, renew bool) (page api.OpenResponse, err error) {
+	if _, _, err := s.findPage(""); api.HasCode(err, api.CodeUsage) { // it never has one
+		return page, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = takesLocalTokenLocked(s)
@@ -138,7 +142,7 @@ func ClientPage(s *Session, renew bool) (page api.OpenResponse, err error) {
 // takesLocalTokenLocked is why no local token can stand for that of the main page now.
 func takesLocalTokenLocked(s *Session) error {
 	ep := s.facts.Endpoint
-	if ep == nil || s.pages.forwards == nil || s.facts.Link != "" || !s.hasPageLocked() {
+	if ep == nil || s.pages.forwards == nil || s.facts.Link != "" {
 		return api.Errorf(api.CodeNotReady, "session %q has no page with an address: its state is %s", s.Name, s.current.State).
 			WithHint("`tunctl up %s` starts it and waits for it", s.Name)
 	}
@@ -166,8 +170,13 @@ func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 	case isMain && ep != nil && s.pages.forwards != nil:
 		return pageAt(*ep, s.pages.forwards.OfPage("").Local.URLHost()), nil, nil
 	case isMain || !s.facts.JobRuns() || ep == nil && len(s.pages.others) == 0:
-		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: its state is %s", s.Name, s.current.State).
-			WithHint("`tunctl up %s` starts it and waits for it", s.Name)
+		state, up := words.Session(s.current, time.Now()), "starts it and waits for it"
+		if state == "disconnected" {
+			up = "reconnects"
+		} else if facts.IsLive(s.current.Job) {
+			up = "waits for it"
+		}
+		return main, nil, api.Errorf(api.CodeNotReady, "session %q has no page to open: it is %s", s.Name, state).WithHint("`tunctl up %s` %s", s.Name, up)
 	case other != nil:
 		return main, other, nil
 	}

@@ -260,7 +260,7 @@ func (s *Session) warningsLocked(now api.Session) (texts []string) {
 		texts = append(texts, fmt.Sprintf("job %s is not used, and ends at %s (end_idle): save your notebooks; `tunctl extend --idle %s` keeps it", now.Job.ID, api.ClockText(now.IdleEnd, time.Now()), s.Name))
 	}
 	if s.attempt != nil && !reflect.DeepEqual(s.cfg, s.configuredLocked()) {
-		texts = append(texts, fmt.Sprintf("[session.%s] was edited while %s was up: `tunctl down %[2]s`, then `tunctl up %[2]s` uses the new settings; a job that runs keeps its own", cmp.Or(s.Of, s.Name), s.Name))
+		texts = append(texts, fmt.Sprintf("[session.%s] was edited while %s was up: `tunctl down %[2]s`, then `tunctl up %[2]s` uses the new settings; those of the job apply to the next one: `tunctl down %[2]s --cancel` ends this one first", cmp.Or(s.Of, s.Name), s.Name))
 	}
 	return texts
 }

@@ -49,7 +49,11 @@ func (r *Registry) UpSince(ctx context.Context, s *Session, downs int64, req api
 		return api.UpResponse{}, api.Errorf(api.CodeUsage, "no watcher with that name: open /v1/watch?waiter=NAME first, or leave waiter out")
 	}
 	if s.origin != attached && s.origin != adhoc && !s.InProgress() {
-		if err := r.Settings.Valid(); err != nil {
+		section := r.Section(s.Name)
+		if len(req.With) > 0 || req.Again { // its plan is checked with these
+			section = ""
+		}
+		if err := r.Settings.Valid(section); err != nil {
 			return api.UpResponse{}, err
 		}
 	}

@@ -55,14 +55,17 @@ func (s *Settings) Config() *configs.Config { return s.now.Load().config }
 // Problem is what is wrong with the config file; nil if nothing is.
 func (s *Settings) Problem() *api.Problem { return s.now.Load().problem }
 
-// Valid returns an error while the config has errors: a new session would not use what the
-// user has just written.
-func (s *Settings) Valid() error {
-	problem := s.Problem()
-	if problem == nil {
+// Valid returns an error while the config has errors, or the answers of the session that is to start: it
+// would not use what the user has just written.
+func (s *Settings) Valid(session string) error {
+	err := configs.CheckAnswers(s.Config().Path, session, s.Sites())
+	if problem := s.Problem(); problem != nil {
+		err = errors.New(problem.Message)
+	}
+	if err == nil {
 		return nil
 	}
-	return api.Errorf(api.CodeConfig, "%s", problem.Message).WithHint("fix the file, then try again; what is up stays up meanwhile")
+	return api.Errorf(api.CodeConfig, "%w", err).WithHint("fix the file, then try again; what is up stays up meanwhile")
 }
 
 // folders are those of the user's own sites and of the installed ones.

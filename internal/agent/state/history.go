@@ -152,12 +152,12 @@ func Summarize(runs []api.Run) []api.WeekSummary {
 	weeks := []api.WeekSummary{}
 	for i := range runs {
 		r := &runs[i]
-		unit, factor := api.JobHours, int64(1)
+		unit, factor := api.JobSeconds, int64(1)
 		if r.GPUs > 0 {
-			unit, factor = api.GPUHours, int64(r.GPUs)
+			unit, factor = api.GPUSeconds, int64(r.GPUs)
 		}
 		if r.Nodes > 0 {
-			unit, factor = api.NodeHours, int64(r.Nodes)
+			unit, factor = api.NodeSeconds, int64(r.Nodes)
 		}
 		k := key{weekOf(r), r.Session, r.Host, unit}
 		sum := byKey[k]

@@ -31,12 +31,12 @@ func TestASummaryAddsUpTheHoursOfEachWeek(t *testing.T) {
 	})
 	const h = 3600
 	want := []api.WeekSummary{
-		{Week: "2026-11-16", Session: "gone", Host: "narval", Jobs: 1, Unit: api.JobHours},
-		{Week: "2026-11-16", Session: "nb", Host: "fir", Jobs: 1, Unit: api.JobHours, Asked: 8 * h, Used: h},
-		{Week: "2026-11-16", Session: "nb", Host: "narval", Jobs: 2, Unit: api.GPUHours, Asked: 48 * h, Used: 10 * h, Idle: 6 * h, Waited: h},
-		{Week: "2026-11-16", Session: "nb", Host: "narval", Jobs: 2, Unit: api.JobHours, Asked: 16 * h, Used: 5 * h, Idle: h / 2, Waited: h + 60},
-		{Week: "2026-11-16", Session: "whole", Host: "narval", Jobs: 1, Unit: api.NodeHours, Asked: 16 * h, Used: 2 * h},
-		{Week: "2026-11-09", Session: "nb", Host: "narval", Jobs: 1, Unit: api.JobHours, Asked: 8 * h, Used: 8 * h, Waited: 60},
+		{Week: "2026-11-16", Session: "gone", Host: "narval", Jobs: 1, Unit: api.JobSeconds},
+		{Week: "2026-11-16", Session: "nb", Host: "fir", Jobs: 1, Unit: api.JobSeconds, Asked: 8 * h, Used: h},
+		{Week: "2026-11-16", Session: "nb", Host: "narval", Jobs: 2, Unit: api.GPUSeconds, Asked: 48 * h, Used: 10 * h, Idle: 6 * h, Waited: h},
+		{Week: "2026-11-16", Session: "nb", Host: "narval", Jobs: 2, Unit: api.JobSeconds, Asked: 16 * h, Used: 5 * h, Idle: h / 2, Waited: h + 60},
+		{Week: "2026-11-16", Session: "whole", Host: "narval", Jobs: 1, Unit: api.NodeSeconds, Asked: 16 * h, Used: 2 * h},
+		{Week: "2026-11-09", Session: "nb", Host: "narval", Jobs: 1, Unit: api.JobSeconds, Asked: 8 * h, Used: 8 * h, Waited: 60},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

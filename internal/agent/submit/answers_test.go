@@ -4,7 +4,7 @@ import "testing"
 
 func TestAHintAboutABuiltinJobNamesNoScript(t *testing.T) {
 	for hint, want := range map[string]string{
-		"set --account in args of the session or in the script; ask":                "set --account; ask",
+		"set --account in args of the session or in the script; ask":                "set account; ask",
 		"set it, for example --gres=gpu:1, in args of the session or in the script": "set it, for example --gres=gpu:1",
 		"follow the message, in args of the session or in the script, or ask":       "follow the message, or ask",
 	} {

@@ -47,7 +47,7 @@ func TestExplain(t *testing.T) {
 			"this partition takes no batch jobs; choose another queue: set partition to \"long\" in with = { … } of [session.nb]",
 		},
 		"of a script": {"~/nb.sh", refused("no", "choose another with --partition"), "choose another with --partition"},
-		"an answer":   {"builtin:jupyter", refused("no", "set --partition in args of the session or in the script"), "set --partition; change partition in with = { … } of [session.nb]"},
+		"an answer":   {"builtin:jupyter", refused("no", "set --partition in args of the session or in the script"), "set partition; change partition in with = { … } of [session.nb]"},
 		"no answer":   {"builtin:jupyter", refused("no", "ask the site"), "ask the site"},
 		"no refusal":  {"builtin:jupyter", api.Errorf(api.CodeFailed, "--partition").WithHint("as it was"), "as it was"},
 	} {

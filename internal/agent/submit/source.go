@@ -163,7 +163,7 @@ func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error)
 	}
 	about := s.answersAbout(ctx, jobs, e.Message+"\n"+e.Hint, refusedAnswers)
 	if len(about) == 0 {
-		return err
+		return api.ReplaceHint(err, "%s", withoutScript(e.Hint))
 	}
 	if strings.Contains(e.Hint, "takes no batch jobs") {
 		site, _, _ := s.siteOn(ctx, jobs)
@@ -175,10 +175,11 @@ func (s *Source) explain(ctx context.Context, jobs *jobwatch.Watcher, err error)
 	return api.ReplaceHint(err, "%s; change %s", withoutScript(e.Hint), inWith(s.Section, about))
 }
 
-// withoutScript is a hint for a job that tunctl writes: its user has no script to change.
+// withoutScript is a hint for a job that tunctl writes: its user has no script to change, and types no
+// options of the scheduler.
 func withoutScript(hint string) string {
 	const where = " in args of the session or in the script"
-	return strings.NewReplacer(","+where, "", where, "").Replace(hint)
+	return strings.NewReplacer(","+where, "", where, "", "--partition", "partition", "--account", "account", "--qos", "qos", "--time", "hours", "--mem,", "memory,").Replace(hint)
 }
 
 // Fix says what to change after a job ended before it served: how it ended, in words, and the end
