@@ -56,7 +56,7 @@ var (
 // equivalentCommand is the command that does the same as an entry; "" if none does.
 func equivalentCommand(id choice) string {
 	if id.verb == verbOpen && id.part != "" {
-		return id.page().Command("tunctl")
+		return id.page().Command()
 	}
 	if id.verb.command == "" {
 		return ""

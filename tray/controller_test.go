@@ -364,7 +364,7 @@ func TestController(t *testing.T) {
 		}
 		expect("the background agent is not running")
 		s.status(statuses["down"])
-		expect("jupyter: not running")
+		expect("jupyter: down")
 		changed := session("jupyter", api.SessionConnecting)
 		send(api.Event{Type: api.EventSession, Session: &changed})
 		expect("jupyter: connecting to narval")
@@ -395,7 +395,7 @@ func TestController(t *testing.T) {
 		s.status(statuses["no-session"])
 		v := statuses["down"]
 		s.status(v) // the agent publishes its whole status after a reload
-		if !strings.Contains(s.shown(), "jupyter: not running  [session:jupyter]") {
+		if !strings.Contains(s.shown(), "jupyter: down  [session:jupyter]") {
 			t.Errorf("the menu is\n%s", s.shown())
 		}
 		if len(s.notes) != 0 {

@@ -242,16 +242,16 @@ func (w *watcher) awaitEntry(icon, entry string) map[string]int32 {
 // shape the library's next answer is one level deep.
 func (w *watcher) awaitDeep(icon string, ids map[string]int32) map[string]int32 {
 	w.t.Helper()
-	for range 100 {
+	wait.Until(w.t, "the menu has submenus", func() bool {
 		for label := range ids {
 			if strings.Contains(label, "/") {
-				return ids
+				return true
 			}
 		}
 		_, ids = w.entries(icon)
-	}
-	w.t.Fatal("the menu has no submenus")
-	return nil
+		return false
+	})
+	return ids
 }
 
 // click presses an entry.

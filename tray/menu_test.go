@@ -228,8 +228,8 @@ func TestMenuJobLastSeen(t *testing.T) {
 		"running":   {func(j *api.Job) { j.End = noon.Add(time.Hour) }, "jupyter: disconnected, job 4242 is charged until 13:00 at most"},
 		"not known": {func(*api.Job) {}, "jupyter: disconnected, job 4242 is charged while it runs"},
 		"queued":    {func(j *api.Job) { j.State = api.JobQueued }, "jupyter: disconnected, job 4242 last seen queued"},
-		"no more":   {func(j *api.Job) { j.State = api.JobTimeout }, "jupyter: not running"},
-		"over":      {func(j *api.Job) { j.End = noon.Add(-time.Hour) }, "jupyter: not running"},
+		"no more":   {func(j *api.Job) { j.State = api.JobTimeout }, "jupyter: down"},
+		"over":      {func(j *api.Job) { j.End = noon.Add(-time.Hour) }, "jupyter: down"},
 	} {
 		if got := sessionLine(session("jupyter", api.SessionDown, job(tt.change)), noon); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)

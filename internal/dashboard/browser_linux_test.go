@@ -194,7 +194,7 @@ func TestPageOtherJobs(t *testing.T) {
 		s := st.Sessions[0]
 		ended, other := own, running("207")
 		ended.State, other.State = api.JobCancelled, api.JobCancelled
-		s.Job, s.Others = &ended, []api.Job{other}
+		s.State, s.Job, s.Others = api.SessionDown, &ended, []api.Job{other}
 		_ = json.NewEncoder(w).Encode(api.DownResponse{Sessions: []api.Session{s}})
 	})
 	page := pageOf(t, routes)
@@ -209,8 +209,8 @@ func TestPageOtherJobs(t *testing.T) {
 
 func TestPageHistory(t *testing.T) {
 	page := historyPage(t, false)
-	must.Do(t, page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 3 h and 12 node-hours; last week 0 h"`))
-	must.Do(t, page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 3 h and 12 node-hours")`))
+	must.Do(t, page.Until(t.Context(), `document.getElementById("totals").textContent === "This week 12 node-hours and 3 h; last week 0 h"`))
+	must.Do(t, page.Until(t.Context(), `document.querySelector("#weeks > :last-child").title.endsWith(": 2 jobs, 12 node-hours and 3 h")`))
 	must.Do(t, page.Until(t.Context(), `document.querySelectorAll("#weeks > *").length === 1`)) // there was no job before
 	if problems := page.Problems(); len(problems) > 0 {
 		t.Errorf("the page has problems: %q", problems)

@@ -55,8 +55,10 @@ func Run(ctx context.Context, o Options) error {
 	defer end()
 	beside.Go(func() { _ = localapi.Serve(ctx, commands, s.commandRoutes(), 0, slog.New(slog.DiscardHandler)) })
 	beside.Go(func() {
-		defer end()
-		s.untilAgentEnds(ctx)
+		defer end() // when the agent was stopped, or has crashed and does not return soon
+		for returns := true; returns; returns = s.agentReturns(ctx) {
+			_ = s.Client.Watch(ctx, api.AnswersNone, "", func(api.Event) {}) // why it ended is seen by agentReturns
+		}
 	})
 	return s.Serve(ctx)
 }
@@ -70,16 +72,6 @@ func takeOver(ctx context.Context, lock *flock.Flock) (bool, error) {
 		return false, nil // another process serves
 	}
 	return locked, err
-}
-
-// untilAgentEnds returns when the agent was stopped, or has crashed and does not return soon.
-func (s *Server) untilAgentEnds(ctx context.Context) {
-	for {
-		_ = s.Client.Watch(ctx, api.AnswersNone, "", func(api.Event) {}) // why it ended is seen below
-		if !s.agentReturns(ctx) {
-			return
-		}
-	}
 }
 
 // agentReturns waits for an agent that crashed. One that ends in order removes its trace, and

@@ -371,7 +371,7 @@ func TestPageOfTheReadmeInARealBrowser(t *testing.T) {
 	for selector, texts := range map[string][]string{
 		"#link":                    {"Live"},
 		"#cards .state":            {"Ready", "Queued"},
-		"#rest .state":             {"Not running"},
+		"#rest .state":             {"Down"},
 		"#cards .bar .text":        {"1 h 21 min left, ends 16:05", "Memory 21 GB of 64 GB"},
 		"#cards .spark figcaption": {"CPU", "GPU", "Traffic"},
 		"#cards .cause":            {"waiting for free nodes"},

@@ -48,7 +48,7 @@ func Summary(weeks []api.WeekSummary) *term.Table {
 			monday = ""
 		}
 		week = w.Week
-		unit := strings.Replace(string(w.Unit), "hours", "h", 1)
+		unit := strings.Replace(string(w.Unit), "seconds", "h", 1)
 		t.Add(nil, term.Cell{Text: monday}, term.Cell{Text: w.Session, Colour: term.Bold}, term.Cell{Text: w.Host}, term.Cell{Text: fmt.Sprint(w.Jobs)},
 			term.Cell{Text: hoursText(w.Asked)}, term.Cell{Text: hoursText(w.Used)}, term.Cell{Text: hoursText(w.Idle)}, term.Cell{Text: unit},
 			term.Cell{Text: waitedText(time.Duration(w.Waited) * time.Second)})

@@ -66,7 +66,7 @@ func whenText(j api.Job, now time.Time) string {
 func Why(j api.Job) string {
 	state, _, _ := strings.Cut(j.Reason, " by ") // of Slurm, with the number of a user
 	switch {
-	case j.State == api.JobFailed && j.Exit != nil && *j.Exit != 0:
+	case j.State == api.JobFailed && j.Exit != nil && *j.Exit != 0 && !strings.Contains(j.Hint, "exit status"):
 		return strings.TrimSuffix(fmt.Sprintf("exit status %d; %s", *j.Exit, j.Hint), "; ")
 	case j.Hint != "":
 		return j.Hint

@@ -55,6 +55,12 @@ func TestJobsSayAnEndOnce(t *testing.T) {
 			t.Errorf("%q: %q", reason, got)
 		}
 	}
+	exit := 3
+	for hint, want := range map[string]string{"the script ended with exit status 3: see the log": "the script ended with exit status 3: see the log", "ask for more memory": "exit status 3; ask for more memory", "": "exit status 3"} {
+		if got := Why(api.Job{State: api.JobFailed, Exit: &exit, Hint: hint}); got != want {
+			t.Errorf("hint %q: %q", hint, got)
+		}
+	}
 }
 
 func TestHistorySaysAnUnknownEnd(t *testing.T) {

@@ -26,6 +26,7 @@ type Progress struct {
 	last  api.Session // as it was shown
 	text  string      // the current step
 	since time.Time
+	there bool // the host was connected or reconnected
 }
 
 // NewProgress begins to draw on the terminal. With attaches, the job exists already.
@@ -42,8 +43,12 @@ func NewProgress(t *term.Terminal, attaches bool) *Progress {
 func (s *Progress) Show(x api.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if x.State == api.SessionReconnecting && s.there && x.NotRespondingSince.IsZero() { // now its page
+		x.State = api.SessionStarting
+	}
 	if x.State != s.last.State {
 		s.completeLocked(x)
+		s.there = s.there || s.last.State == api.SessionConnecting || s.last.State == api.SessionReconnecting
 		s.since, s.text = time.Now(), s.stepText(x)
 		if s.text != "" && !s.term.Live {
 			s.term.Say("… %s", s.text)
@@ -145,10 +150,8 @@ func doneText(state api.SessionState, x api.Session) string {
 		return "reconnected to " + x.Host
 	case state == api.SessionSubmitting && x.Job != nil:
 		return strings.TrimSpace(fmt.Sprintf("job %s %s", x.Job.ID, x.Job.Name))
-	case state == api.SessionQueued && x.Job != nil && x.Job.Node != "":
-		return "started on " + x.Job.Node
-	case state == api.SessionQueued && x.Job != nil && x.Job.State == api.JobRunning: // its log was first to say so
-		return "started"
+	case state == api.SessionQueued && x.Job != nil && (x.Job.Node != "" || x.Job.State == api.JobRunning):
+		return strings.TrimSuffix("started on "+x.Job.Node, " on ") // its log may be first to say so
 	case state == api.SessionStarting && x.Job == nil:
 		return "opened the forwards"
 	case state == api.SessionStarting && x.App == api.AppShell:

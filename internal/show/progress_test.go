@@ -1,10 +1,12 @@
 package show
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
 
@@ -29,6 +31,24 @@ func TestAStepsTimeIsToldWithItsUnits(t *testing.T) {
 	} {
 		if got := Stopwatch(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestProgressReconnected: after a restart of the agent the host is connected again, and then the page is asked.
+func TestProgressReconnected(t *testing.T) {
+	var said bytes.Buffer
+	p := NewProgress(term.New(nil, nil, &said), false)
+	defer p.Stop()
+	for _, state := range []api.SessionState{api.SessionReconnecting, api.SessionReconnecting, api.SessionSubmitting, api.SessionReconnecting, api.SessionReady} {
+		p.Show(api.Session{
+			Name: "nb", Host: "narval", App: "jupyter", State: state, Job: &api.Job{ID: "7", State: api.JobRunning},
+			Endpoint: &api.Endpoint{App: "jupyter", Host: "cn01", Port: 8888},
+		})
+	}
+	for _, want := range []string{"✓ reconnected to narval", "✓ job 7", "… waiting for the notebook to respond", "✓ jupyter responds on cn01:8888"} {
+		if strings.Count(said.String(), want) != 1 {
+			t.Errorf("%q is not there once in:\n%s", want, said.String())
 		}
 	}
 }

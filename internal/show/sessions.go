@@ -127,7 +127,7 @@ func sessionNotes(s api.Session, now time.Time) []string {
 		if e.URL != "" {
 			notes = append(notes, e.Name+": "+e.URL)
 		} else {
-			notes = append(notes, e.Name+": `"+OpenCommand("tunctl", s.Name, e.Name)+"`")
+			notes = append(notes, e.Name+": `"+OpenCommand(s.Name, e.Name)+"`")
 		}
 	}
 	for _, text := range s.Warnings {
@@ -179,8 +179,11 @@ func EarlierJobs(s api.Session, now time.Time) []string {
 		if text := Why(j); text != "" {
 			why = " (" + text + ")"
 		}
-		lines = append(lines, fmt.Sprintf("also: job %s on %s is %s%s%s: `tunctl cancel %s %s` ends it",
-			j.ID, api.HostLabel(host), words.Job(j.State), chargedText(j, now), why, host, j.ID))
+		text := fmt.Sprintf("also: job %s on %s is %s", j.ID, api.HostLabel(host), words.Job(j.State))
+		if j.State != api.JobCompleting {
+			text += fmt.Sprintf("%s%s: `tunctl cancel %s %s` ends it", chargedText(j, now), why, host, j.ID)
+		}
+		lines = append(lines, text)
 	}
 	if s.Pending {
 		lines = append(lines, fmt.Sprintf("the result of a submission is not known: its job may still appear, and is charged then; `tunctl jobs %s` lists it, `tunctl down %s --cancel` ends it", s.Host, s.Name))

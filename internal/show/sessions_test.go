@@ -200,6 +200,7 @@ func TestOtherJobs(t *testing.T) {
 			Others: []api.Job{
 				{ID: "13", State: api.JobRunning, End: now.Add(2 * time.Hour)},
 				{ID: "14", Host: "narval", State: api.JobQueued, Hint: "you asked to end it, which is not done yet"},
+				{ID: "15", State: api.JobCompleting, Hint: "the job was cancelled and is about to end"},
 			},
 		}
 		st := api.Status{Sessions: []api.Session{s}}
@@ -208,6 +209,7 @@ func TestOtherJobs(t *testing.T) {
 				"  next: job 12 is running and is charged until 16:00 at most\n",
 				"  also: job 13 on m3 is running and is charged until 17:00 at most: `tunctl cancel m3 13` ends it\n",
 				"  also: job 14 on narval is queued (you asked to end it, which is not done yet): `tunctl cancel narval 14` ends it\n",
+				"  also: job 15 on m3 is ending\n",
 				"  the result of a submission is not known: its job may still appear, and is charged then; `tunctl jobs m3` lists it, `tunctl down nb --cancel` ends it\n",
 			} {
 				if !strings.Contains(text, want) {

@@ -74,17 +74,17 @@ func Because(cause string) string {
 
 // OpenCommand is the command that opens a page of a session: its main one, or another endpoint
 // of its job.
-func OpenCommand(program, session, endpoint string) string {
-	if endpoint == "" {
-		return program + " open " + session
-	}
-	return program + " open " + session + " --which " + endpoint
+func OpenCommand(session, endpoint string) string {
+	return strings.TrimSuffix("tunctl open "+session+" --which "+endpoint, " --which ")
 }
 
 func orDash(text string) string { return cmp.Or(text, "-") }
 
 // SessionState is the state of a session in a few words, without its name.
 func SessionState(s api.Session, now time.Time) string {
+	if words.IsEnding(s) {
+		return fmt.Sprintf("job %s is about to end", s.Job.ID)
+	}
 	switch s.State {
 	case api.SessionConnecting:
 		return "connecting to " + s.Host

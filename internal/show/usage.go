@@ -162,9 +162,9 @@ func busiest(u api.Usage) float64 {
 func Balances(balances []api.Balance) *term.Table {
 	t := &term.Table{Header: []string{"BALANCE", "USED", "OF", "FULL"}, Whole: []string{"USED", "OF"}}
 	for _, b := range balances {
-		used, of, bar, colour := amountText(b.Used)+unitText(b), "-", "-", ""
+		used, of, bar, colour := amountText(b.Used, b.Unit), "-", "-", ""
 		if b.Total > 0 {
-			used, of = amountText(b.Used), amountText(b.Total)+unitText(b)
+			of = amountText(b.Total, b.Unit)
 			bar, colour = quotaBar(b.Used/b.Total), quotaColour(b.Used/b.Total)
 		}
 		t.Add(nil, term.Cell{Text: b.Name, Colour: term.Bold}, term.Cell{Text: used}, term.Cell{Text: of}, term.Cell{Text: bar, Colour: colour})
@@ -172,19 +172,20 @@ func Balances(balances []api.Balance) *term.Table {
 	return t
 }
 
-// Balance is a balance in words: "12 of 50 GiB".
+// Balance is a balance in words: "12.0 of 50.0 GiB".
 func Balance(b api.Balance) string {
 	if b.Total == 0 {
-		return amountText(b.Used) + unitText(b)
+		return amountText(b.Used, b.Unit)
 	}
-	return amountText(b.Used) + " of " + amountText(b.Total) + unitText(b)
+	return strings.TrimSuffix(amountText(b.Used, b.Unit), " "+b.Unit) + " of " + amountText(b.Total, b.Unit)
 }
 
-func unitText(b api.Balance) string { return strings.TrimSuffix(" "+b.Unit, " ") }
-
-// amountText writes a number with spaces between its thousands: "1 160 939", "26.61".
-func amountText(n float64) string {
+// amountText writes a number with spaces between its thousands: "1 160 939 files", "26.61 SU", "12.0 GB".
+func amountText(n float64, unit string) string {
 	text := strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
+	if strings.HasSuffix(unit, "B") && math.Abs(n) >= 0.1 {
+		text = strconv.FormatFloat(n, 'f', 1, 64)
+	}
 	whole, rest, _ := strings.Cut(text, ".")
 	for i := len(whole) - 3; i > 0 && len(whole) > 4; i -= 3 {
 		whole = whole[:i] + " " + whole[i:]
@@ -192,7 +193,7 @@ func amountText(n float64) string {
 	if rest != "" {
 		whole += "." + rest
 	}
-	return whole
+	return strings.TrimSuffix(whole+" "+unit, " ")
 }
 
 const quotaBarWidth = 10

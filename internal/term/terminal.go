@@ -24,6 +24,7 @@ import (
 // Terminal is where a program reads and writes: data on Out, messages on Err. Without a
 // terminal there, or with NO_COLOR, everything is plain lines.
 type Terminal struct {
+	Encoded     bool // JSON was printed
 	In          io.Reader
 	Out, Err    io.Writer
 	Live        bool // messages go to a terminal that can redraw a line
@@ -78,6 +79,7 @@ func (t *Terminal) PrintJSON(v any) error { return t.encode(v, "") }
 func (t *Terminal) PrintIndentedJSON(v any) error { return t.encode(v, "  ") }
 
 func (t *Terminal) encode(v any, indent string) error {
+	t.Encoded = true
 	out := t.Out
 	if IsTerminal(out) { // JSON escapes not all controls
 		out = api.NewSanitizer(out)

@@ -157,7 +157,8 @@ func AgentSilent(since time.Time) string {
 }
 
 // Follow shows the status at every change, and each tick if that is not zero, until the viewer
-// fails or ctx ends. It fails if no agent runs at the beginning; later it waits for another one.
+// fails or ctx ends. It fails if no agent runs at the beginning; later it waits for another one, unless
+// that was the agent of a demo that has ended.
 // Waiter is the name by which this command waits, see client.Watch.
 func Follow(ctx context.Context, cl *client.Client, waiter string, tick time.Duration, v Viewer) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -225,7 +226,7 @@ func awaitAgent(ctx context.Context, cl *client.Client, lost func()) error {
 			told = true
 			lost()
 		}
-		if err := ctxtime.Sleep(ctx, agentRetry); err != nil {
+		if err := cmp.Or(client.CheckHome(), ctxtime.Sleep(ctx, agentRetry)); err != nil {
 			return err
 		}
 		if err == nil { // one that is about to end is lost the next time
@@ -340,8 +341,11 @@ type task struct {
 }
 
 // result is what to say after a task. Clipboard, unless empty, is a text that the
-// terminal should put on its clipboard.
-type result struct{ text, clipboard string }
+// terminal should put on its clipboard. Told, unless empty, is the session whose state the text tells.
+type result struct {
+	text, clipboard string
+	told            api.Session
+}
 
 // act does what a key asked for, and sends what came of it.
 func (f *feed) act(t task) {
@@ -359,7 +363,7 @@ func (f *feed) do(ctx context.Context, t task) (result, error) {
 		text, err = action.OwnDesktop.OpenPage(ctx, f.client, action.Page{Session: t.session})
 		text = cmp.Or(text, "opened "+t.session)
 	case upVerb:
-		text, err = f.up(ctx, t.session)
+		return f.up(ctx, t.session)
 	case downVerb:
 		text, err = f.down(ctx, api.DownRequest{Session: t.session})
 	case extendVerb:
@@ -376,18 +380,18 @@ func (f *feed) do(ctx context.Context, t task) (result, error) {
 }
 
 // up starts a session. The screen is what waits for it.
-func (f *feed) up(ctx context.Context, session string) (string, error) {
+func (f *feed) up(ctx context.Context, session string) (result, error) {
 	res, err := f.client.Up(ctx, api.UpRequest{Session: session, Waiter: f.options.Waiter})
 	switch {
 	case err != nil:
-		return "", err
+		return result{}, err
 	case len(res.Session.Candidates) > 0:
-		return "", api.Errorf(api.CodeFailed, "several jobs of the name of %s are running", session).
+		return result{}, api.Errorf(api.CodeFailed, "several jobs of the name of %s are running", session).
 			WithHint("`tunctl up %s` in another terminal lets you choose one", session)
 	case res.Session.AwaitsSubmission():
-		return "starting " + session + "; its job may be submitted while this screen is open", nil
+		return result{text: "starting " + session + "; its job may be submitted while this screen is open", told: res.Session}, nil
 	}
-	return fmt.Sprintf("%s is %s%s", session, res.Session.State, show.Because(res.Session.Cause)), nil
+	return result{text: fmt.Sprintf("%s is %s%s", session, res.Session.State, show.Because(res.Session.Cause)), told: res.Session}, nil
 }
 
 func (f *feed) down(ctx context.Context, req api.DownRequest) (string, error) {

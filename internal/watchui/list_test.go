@@ -64,7 +64,8 @@ func TestDetails(t *testing.T) {
 	if strings.Contains(b.screen(), "\x1b") || strings.Contains(b.screen(), "time limit") {
 		t.Errorf("got %q", b.screen())
 	}
-	b.send(jobsMsg{}) // while it is shown
+	b.press("esc", "o").shows("job 4711 belongs to no session")
+	b.press("enter").send(jobsMsg{}) // while it is shown
 	b.press("3").send(usageMsg{Session: "jupyter", Time: noon, GPUs: []api.GPUUsage{{Name: "A100"}}}).press("enter")
 	b.shows("GPU 0 (A100)", "nc[1-2]", "time limit  2026-03-02 13:00")
 }

@@ -43,7 +43,8 @@ type model struct {
 
 	asking  question
 	message string
-	failed  bool // the message is an error
+	failed  bool        // the message is an error
+	told    api.Session // the message is about its state, and ends with that; without a name: no session
 
 	end error // why it ended; nil by q
 }
@@ -145,6 +146,9 @@ func (m *model) setStatus(st api.Status) {
 		}
 	}
 	m.status = st
+	if s, _ := st.Session(m.told.Name); m.told.Name != "" && s.State != m.told.State && !s.AwaitsSubmission() {
+		m.say("")
+	}
 	if m.view == jobsView && m.now.Sub(m.jobsAt) >= jobsEvery {
 		m.readJobs()
 	}
@@ -284,6 +288,10 @@ func (m *model) command(k tea.KeyPressMsg) tea.Cmd {
 		m.askCancel(t)
 	case key.Matches(k, keyOpen, keyCopy, keyStart, keyStop, keyExtend):
 		if t.session == nil {
+			if t.job != nil {
+				m.fail("job " + t.job.ID + " belongs to no session: 1 lists the sessions")
+				return nil
+			}
 			m.fail("choose a session first: 1 lists them")
 			return nil
 		}
@@ -354,6 +362,10 @@ func (m *model) answer(k tea.KeyPressMsg) {
 	case q.confirm:
 		m.cancel(q.task)
 	default:
+		if _, err := action.ParseSpan(q.task.typed); err != nil {
+			m.asking = question{text: strings.ReplaceAll(errorText(err), "\n→ ", ": ") + " ", task: q.task}
+			return
+		}
 		m.act(q.task, "asking the scheduler…")
 	}
 }
@@ -385,6 +397,7 @@ func (m *model) acted(msg actedMsg) tea.Cmd {
 		return nil
 	}
 	m.say(msg.result.text)
+	m.told = msg.result.told
 	if msg.result.clipboard == "" {
 		return nil
 	}
@@ -399,8 +412,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func (m *model) say(text string)  { m.message, m.failed = text, false }
-func (m *model) fail(text string) { m.message, m.failed = text, true }
+func (m *model) say(text string)  { m.message, m.failed, m.told = text, false, api.Session{} }
+func (m *model) fail(text string) { m.message, m.failed, m.told = text, true, api.Session{} }
 
 // question is asked in the line above the keys.
 type question struct {

@@ -101,6 +101,40 @@ func TestModelTellsASilentAgent(t *testing.T) {
 	}
 }
 
+func TestMessageOfAState(t *testing.T) {
+	up := func(s api.Session) *bench {
+		return newBench(t, Options{Status: three()}).press("u").send(actedMsg{result: result{text: "starting", told: s}})
+	}
+	st := three()
+	s := &st.Sessions[0]
+	s.State, s.MaySubmit, s.Job = api.SessionConnecting, true, nil
+	b := up(*s)
+	s.State = api.SessionSubmitting
+	b.send(statusMsg{st, noon}).shows("starting")
+	s.State, s.Job = api.SessionStarting, &api.Job{ID: "4713", State: api.JobRunning}
+	if b.send(statusMsg{st, noon}); strings.Contains(b.model.message, "starting") {
+		t.Errorf("while the job runs:\n%s", b.screen())
+	}
+	if b := up(*s).send(statusMsg{three(), noon}); b.model.message != "" {
+		t.Errorf("in another state:\n%s", b.screen())
+	}
+	if b := up(*s).send(statusMsg{api.Status{}, noon}); b.model.message != "" {
+		t.Errorf("without the session:\n%s", b.screen())
+	}
+	b = up(*s).send(noticeMsg("another one"), statusMsg{three(), noon})
+	b.shows("another one")
+}
+
+func TestMessageCut(t *testing.T) {
+	var long []string
+	for i := range 10 {
+		long = append(long, fmt.Sprintf("line %d", i))
+	}
+	b := newBench(t, Options{Status: three()}).send(actedMsg{err: errors.New("could not extend job 1001:\n" + strings.Join(long, "\n"))})
+	b.shows("✗ could not extend job 1001:", "line 9\n")
+	b.send(tea.WindowSizeMsg{Width: 60, Height: 10}).shows("✗ could not extend job 1001:", "line 3 …")
+}
+
 // three are sessions in three states, on two hosts.
 func three() api.Status {
 	return api.Status{
@@ -228,6 +262,7 @@ func TestKeys(t *testing.T) {
 		{[]string{"e", "oud", "ctrl+u", "1d", "enter"}, []task{{verb: extendVerb, session: "jupyter", host: "narval", typed: "1d"}}},
 		{[]string{"e", "2h", "esc"}, nil},
 		{[]string{"e", "enter"}, nil},
+		{[]string{"e", "abc", "enter", "2h", "enter"}, []task{{verb: extendVerb, session: "jupyter", host: "narval", typed: "2h"}}},
 		{[]string{"j", "e"}, nil}, // its job does not run
 		{[]string{"c", "y"}, []task{{verb: cancelVerb, session: "jupyter", host: "narval", jobs: "job 4711"}}},
 		{[]string{"j", "c", "Y"}, []task{{verb: cancelVerb, session: "train", host: "narval", jobs: "job 4712"}}},

@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	mark        = "› " // before the chosen row, which colours alone must not show
-	markWidth   = 2
-	mostMessage = 4 // lines of a message
+	mark      = "› " // before the chosen row, which colours alone must not show
+	markWidth = 2
 )
 
 // screen is where everything is drawn.
@@ -103,8 +102,11 @@ func (m *model) foot() []string {
 		text, colour = "✗ "+m.message, term.Red
 	}
 	lines := strings.Split(term.WrapMessage(api.Sanitize(text), max(10, m.width)), "\n")
-	most := max(1, min(mostMessage, m.height/3))
-	lines = lines[max(0, len(lines)-most):]
+	if most := max(1, m.height/2); len(lines) > most && m.asking.isOpen() {
+		lines = lines[len(lines)-most:] // what is typed is at its end
+	} else if len(lines) > most {
+		lines = append(lines[:most-1], term.Truncate(lines[most-1], max(0, m.width-2))+" …")
+	}
 	for i, line := range lines {
 		lines[i] = m.paint(colour, line)
 	}

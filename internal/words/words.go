@@ -19,16 +19,21 @@ import (
 // that is down may still run.
 func Session(s api.Session, now time.Time) string {
 	switch {
-	case s.State == api.SessionDown && (s.MayHaveLiveJob(now) || len(s.Others) > 0 || s.Pending):
+	case IsEnding(s):
+		return "ending"
+	case s.State == api.SessionDown && (s.MayHaveLiveJob(now) || s.Pending || slices.ContainsFunc(s.Others, func(j api.Job) bool { return !j.State.Ended() })):
 		return "disconnected"
-	case s.State == api.SessionDown:
-		return "not running"
 	case s.State == api.SessionNeedsLogin:
 		return "login needed"
 	case s.State == api.SessionSubmitting && !s.MaySubmit:
 		return "finding job"
 	}
 	return string(s.State)
+}
+
+// IsEnding reports whether the job of a session is about to end.
+func IsEnding(s api.Session) bool {
+	return s.Job != nil && s.Job.State == api.JobCompleting && (s.State == api.SessionDown || !s.State.Settled())
 }
 
 // Charged says until when a running job is charged.

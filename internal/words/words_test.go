@@ -51,6 +51,16 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+func TestSessionEnding(t *testing.T) {
+	for state, want := range map[api.SessionState]string{
+		api.SessionReady: "ending", api.SessionReconnecting: "ending", api.SessionDown: "ending", api.SessionFailed: "failed", api.SessionNeedsLogin: "login needed",
+	} {
+		if got := Session(api.Session{State: state, Job: &api.Job{ID: "7", State: api.JobCompleting}}, time.Now()); got != want {
+			t.Errorf("%s: %q, want %q", state, got, want)
+		}
+	}
+}
+
 func TestSentence(t *testing.T) {
 	for cause, want := range map[string]string{
 		"":                                   "",
@@ -78,7 +88,7 @@ func TestSession(t *testing.T) {
 	over := &api.Job{State: api.JobRunning, End: now.Add(-time.Hour)}
 	for want, s := range map[string]api.Session{
 		"disconnected": {State: api.SessionDown, Job: job},
-		"not running":  {State: api.SessionDown, Job: over},
+		"down":         {State: api.SessionDown, Job: over},
 		"login needed": {State: api.SessionNeedsLogin},
 		"finding job":  {State: api.SessionSubmitting},
 		"submitting":   {State: api.SessionSubmitting, MaySubmit: true},

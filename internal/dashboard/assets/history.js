@@ -16,7 +16,7 @@ export function drawHistory(now) {
   const recent = perWeek(now), weeks = recent.slice(Math.max(0, recent.findIndex((w) => w.jobs)));
   draw(byId("totals"), `This week ${ranText(recent.at(-1))}; last week ${ranText(recent.at(-2))}`);
   const top = roundUp(Math.max(...weeks.map((w) => 1000 * w.ran))) / 1000;
-  const units = [...new Set(weeks.flatMap((w) => w.sums.map((x) => x.unit)))], unit = units.length === 1 ? units[0] : "hours";
+  const units = [...new Set(weeks.flatMap((w) => w.sums.map((x) => x.unit)))], unit = units.length === 1 ? units[0] : "seconds";
   draw(byId("weeks-top"), hours([{ unit, used: top }]));
   draw(byId("weeks-half"), hours([{ unit, used: top / 2 }]));
   draw(byId("weeks"), weeks.map((w) => column(w, top)));
@@ -46,17 +46,17 @@ function perWeek(now) {
   return Array.from({ length: weeksShown }, () => {
     monday.setDate(monday.getDate() + 7);
     const day = monday.toLocaleDateString("sv"), sums = model.weeks.filter((w) => w.week === day); // 2026-11-16
-    const total = (name) => sums.reduce((n, w) => n + w[name], 0);
+    const total = (name) => sums.reduce((n, w) => n + (w[name] ?? 0), 0);
     return { begin: monday.getTime(), day, sums, ran: total("used"), idle: total("idle"), finished: total("finished"), failed: total("failed"), jobs: total("jobs") };
   });
 }
 
 function hours(sums, name = "used") {
   const byUnit = new Map(), number = (s) => (s / 3600).toLocaleString("en", { maximumFractionDigits: s < 36_000 ? 1 : 0 });
-  const minutes = (s, unit) => (s < 60 ? `${s} ${unit === "hours" ? "s" : unit.replace("hours", "seconds")}` : `${Math.round(s / 60)} ${unit === "hours" ? "min" : unit.replace("hours", "minutes")}`);
-  for (const w of sums) byUnit.set(w.unit, (byUnit.get(w.unit) ?? 0) + w[name]);
+  const minutes = (s, unit) => (s < 60 ? `${s} ${unit === "seconds" ? "s" : unit}` : `${Math.round(s / 60)} ${unit === "seconds" ? "min" : unit.replace("seconds", "minutes")}`);
+  for (const w of sums) byUnit.set(w.unit, (byUnit.get(w.unit) ?? 0) + (w[name] ?? 0));
   const known = [...byUnit].filter(([, s]) => s);
-  return known.map(([unit, s]) => s < 3600 ? minutes(s, unit) : `${number(s)} ${unit === "hours" ? "h" : unit}`).join(" and ") || "0 h";
+  return known.map(([unit, s]) => s < 3600 ? minutes(s, unit) : `${number(s)} ${unit === "seconds" ? "h" : unit.replace("seconds", "hours")}`).join(" and ") || "0 h";
 }
 
 const ranText = (w) => `${hours(w.sums)}${w.idle ? `, ${hours(w.sums, "idle")} idle` : ""}`;
