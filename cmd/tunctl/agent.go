@@ -76,8 +76,6 @@ func agentRun(ctx context.Context, inv *invocation) error {
 	if isPractice(p) {
 		log.Warn("practice limits apply: hosts outside the practice cluster are refused")
 		o.Practice, o.Limits = isPracticeAddress, session.PracticeLimits()
-	} else if os.Getenv("TUNCTL_PRACTICE") != "" {
-		log.Warn("TUNCTL_PRACTICE is ignored without TUNCTL_HOME")
 	}
 	a, err := agent.New(o)
 	if err != nil {

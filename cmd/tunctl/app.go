@@ -33,7 +33,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Reader:          stdin,
 		Writer:          t.Out,
 		ErrWriter:       t.Err,
-		ExitErrHandler:  func(*cli.Context, error) {}, // runProgram prints the error, once
+		ExitErrHandler:  func(c *cli.Context, err error) { printErrorJSON(t, c, err) }, // runProgram prints the text, once
 		Before:          freeMainThread,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read this config `FILE`", EnvVars: []string{"TUNCTL_CONFIG"}},
@@ -99,4 +99,4 @@ func chapter(name string, commands ...*cli.Command) []*cli.Command {
 
 // frontPageCommands are the commands that `tunctl --help` shows. The list stays short:
 // `tunctl help all` shows the others.
-var frontPageCommands = []string{"up", "down", "status", "open", "logs", "extend", "ssh", "cp", "init", "login", "doctor", "demo"}
+var frontPageCommands = []string{"up", "down", "status", "open", "logs", "output", "extend", "jobs", "ssh", "cp", "forward", "init", "login", "doctor", "demo"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +91,10 @@ func attachAddress(ctx context.Context, inv *invocation, host, address string) e
 	port := strconv.FormatUint(localPortFor(address), 10)
 	u := newForward(inv, api.ForwardRequest{Host: host, Specs: []string{port + ":" + address}})
 	session, err := u.bringUp(ctx)
-	local := net.JoinHostPort("localhost", port)
+	local := ""
+	for _, f := range session.Forwards { // one, and the wanted port may be another program's
+		local = f.Listen
+	}
 	if err == nil && request(ctx, local) != nil {
 		err = api.Errorf(api.CodeUnreachable, "nothing responds at %s, as seen from %s", address, host).
 			WithHint("check the address that the server printed; the forward stays until `tunctl down %s`", u.name)

@@ -4,9 +4,11 @@ package main
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/lab"
 )
 
@@ -16,7 +18,7 @@ func TestSessionChoice(t *testing.T) {
 	c.AllowExtend(true)
 	writeFiles(t, c.Home(), map[string]string{"jupyter.sh": lab.JobScript(c.Dialect())})
 	s := personAt(t, c)
-	s.setConfig("[session.near]\nhost = \"practice\"\nforward = [\"18741:cn01:22\"]\n\n[session.job]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n")
+	s.setConfig("[session.near]\nhost = \"practice\"\nforward = [\"0:cn01:22\"]\n\n[session.job]\nhost = \"practice\"\nsubmit = \"~/jupyter.sh\"\n")
 	s.run("up", "near")
 	s.run("up", "job", "--no-open")
 
@@ -28,7 +30,7 @@ func TestSessionChoice(t *testing.T) {
 	k.Expect("job 1001 runs until")
 	k.WantEnd(0)
 	k = s.talk("extend", "job")
-	k.Reply("How much longer?", "")
+	k.Reply("How much longer? (such as 30m, 2h or 1d; Enter for none) ", "")
 	k.Expect("nothing was changed")
 	k.WantEnd(exitFailed)
 
@@ -38,7 +40,7 @@ func TestSessionChoice(t *testing.T) {
 	k.Reply("Disconnect which session? [1-2]", "3")
 	k.Expect("type a number from 1 to 2, or a session's name")
 	k.Reply("Disconnect which session? [1-2]", "2")
-	k.Expect("job is down; job 1001 keeps running")
+	k.Expect("job is disconnected; job 1001 keeps running")
 	k.WantEnd(0)
 	if left := s.run("status"); !strings.Contains(left, "near     practice  ready") {
 		t.Errorf("the other one went too:\n%s", left)
@@ -51,12 +53,13 @@ func TestPortChoice(t *testing.T) {
 	}
 	t.Parallel()
 	c := startPractice(t, lab.Options{})
-	const job = `#!/bin/bash
+	port := strconv.Itoa(testport.Free(t))
+	job := strings.ReplaceAll(`#!/bin/bash
 #SBATCH --job-name=board
-practice-page --port 24661 >/dev/null 2>&1 &
-until (exec 3<>/dev/tcp/localhost/24661) 2>/dev/null; do sleep 0.1; done
+practice-page --port PORT >/dev/null 2>&1 &
+until (exec 3<>/dev/tcp/localhost/PORT) 2>/dev/null; do sleep 0.1; done
 practice-page
-`
+`, "PORT", port)
 	writeFiles(t, c.Home(), map[string]string{"board.sh": job})
 	s := personAt(t, c)
 	s.setConfig("[session.board]\nhost = \"practice\"\nsubmit = \"~/board.sh\"\n")
@@ -71,10 +74,10 @@ practice-page
 	k.Expect(`"1" is not one of these ports`)
 	k.WantEnd(exitUsage)
 	k = s.talk("forward", "board")
-	k.Reply(question, "24661")
-	k.Expect("→ localhost:24661 on cn0")
+	k.Reply(question, port)
+	k.Expect("→ localhost:" + port + " on cn0")
 	k.WantEnd(0)
-	if st := s.run("status", "board"); !strings.Contains(st, "→ localhost:24661 on cn0") {
+	if st := s.run("status", "board"); !strings.Contains(st, "→ localhost:"+port+" on cn0") {
 		t.Errorf("it is not forwarded:\n%s", st)
 	}
 }

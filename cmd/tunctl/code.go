@@ -45,6 +45,10 @@ func openCode(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	e, program, err := editor.Find(inv.String("editor"))
+	if inv.Bool("print") && api.HasCode(err, api.CodeFailed) {
+		inv.Say("! %s was not found on this computer", e.Title)
+		program, err = e.Command, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 	}
 	s, known := st.Session(name)
 	set, configured := cfg.Session(name)
-	isHost := slices.Contains(cfg.HostNames(), name)
+	isHost := slices.Contains(knownHosts(cfg), name)
 	const up = "`tunctl up %s` starts it, or waits for it; then run this again"
 	switch {
 	case isHost && known: // the host has the name NAME.tun
@@ -108,7 +112,7 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 // ensureSSHConfig makes sure that ssh knows NAME.tun, which editors connect to. It changes the
 // user's ssh config only if they agree.
 func (inv *invocation) ensureSSHConfig(ctx context.Context, name string) error {
-	file, err := personalSSHConfig(inv.paths)
+	file, _, err := personalSSHConfig(inv.paths)
 	if err != nil || hasInclude(file, inv.paths) {
 		return err
 	}
@@ -205,9 +209,7 @@ func runInside(ctx context.Context, inv *invocation, session, script string) (st
 // adviseSettings shows, once, the settings that the editor lacks for work inside jobs.
 func (inv *invocation) adviseSettings(e editor.Editor) {
 	missing := slices.Clone(e.Settings)
-	file, err1 := personalSSHConfig(inv.paths)
-	own, err2 := ownSSHConfig()
-	if err1 == nil && err2 == nil && file != own {
+	if file, own, err := personalSSHConfig(inv.paths); err == nil && !own {
 		missing = append(missing, editor.Setting{Key: "remote.SSH.configFile", Value: fmt.Sprintf("%q", file), Why: "your ssh config is not ~/.ssh/config"})
 	}
 	missing = slices.DeleteFunc(missing, func(s editor.Setting) bool { return e.HasSetting(s.Key) })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -63,6 +64,11 @@ func checkConfig(ctx context.Context, t *term.Terminal, p home.Paths) error {
 		return configError(p, err)
 	}
 	t.Say("%s is valid: %s on %s", p.Config, words.Count(len(cfg.Sessions), "session"), words.Count(len(cfg.HostNames()), "host"))
+	for _, s := range cfg.Sessions {
+		if configuresJob(s) && slices.Contains(knownHosts(cfg), s.Name) {
+			t.Say("! session %s has the name of a host: `tunctl ssh %[1]s` and %[1]s%s lead to the host, not to the job; rename the session", s.Name, aliasSuffix)
+		}
+	}
 	return nil
 }
 
@@ -146,7 +152,7 @@ func configError(p home.Paths, err error) error {
 		return nil
 	case errors.Is(err, os.ErrNotExist):
 		return api.Errorf(api.CodeConfig, "no config file at %s", p.Config).Because(err).
-			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; %s", demoHint)
+			WithHint("`tunctl init` asks a few questions and creates one; `tunctl config edit` starts from an example; %s", demoHint())
 	}
 	return api.Errorf(api.CodeConfig, "%w", err)
 }
@@ -205,9 +211,26 @@ func configuredSessions(cfg *configs.Config) []string {
 	return lists.Map(cfg.Sessions, func(s configs.Session) string { return s.Name })
 }
 
+// practiceMark is a file in the home of a demo. Any agent of that home is confined to the practice
+// cluster, whoever starts it.
+func practiceMark(p home.Paths) string { return filepath.Join(filepath.Dir(p.State), "practice") }
+
 // isPractice reports whether the agent of these files serves a practice cluster, whose limits are
 // short. The user's own agent never does.
-func isPractice(p home.Paths) bool { return p.Moved && os.Getenv("TUNCTL_PRACTICE") != "" }
+func isPractice(p home.Paths) bool {
+	_, err := os.Stat(practiceMark(p))
+	return p.Moved && (err == nil || os.Getenv("TUNCTL_PRACTICE") != "")
+}
+
+// demoOver is in the practiceMark of a demo that ends.
+const demoOver = "ended"
+
+// demoEnded reports whether these were the files of a demo that ends, or has ended and removed them.
+func demoEnded(p home.Paths) bool {
+	text, _ := os.ReadFile(practiceMark(p))
+	_, err := os.Stat(filepath.Dir(p.State))
+	return p.Moved && (string(text) == demoOver || errors.Is(err, fs.ErrNotExist))
+}
 
 // isPracticeAddress reports whether an address can only be a practice cluster's. No host
 // of others is in the domain test (RFC 6761).
@@ -216,14 +239,5 @@ func isPracticeAddress(address string) bool {
 	return address == "localhost" || strings.HasSuffix(address, ".test") || err == nil && (addr.IsLoopback() || labNetwork.Contains(addr))
 }
 
-// isPracticeHome reports whether the home folder is that of a demo.
-func isPracticeHome(p home.Paths) bool {
-	dir := filepath.Base(filepath.Dir(filepath.Dir(p.State))) // DIR/home/state
-	return isPractice(p) || p.Moved && strings.HasPrefix(dir, demoFolder)
-}
-
 // labNetwork are the addresses of the lab's own clusters; see internal/dev/real.
 var labNetwork = netip.MustParsePrefix("10.77.0.0/16")
-
-// demoFolder begins the name of a demo's temporary folder.
-const demoFolder = "tunctl-demo-"

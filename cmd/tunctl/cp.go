@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func copyFiles(ctx context.Context, inv *invocation) error {
 	if !inv.Bool("quiet") {
 		done = showProgress(ctx, inv.Terminal, o.Progress)
 	}
-	err = transfer.Copy(ctx, o)
+	err = inv.withNearSession(cmp.Or(to.host, from.host), transfer.Copy(ctx, o))
 	done()
 	if missing, ok := errors.AsType[*transfer.NoFolderError](err); ok {
 		return api.Errorf(api.CodeFailed, "%v %s", missing, to.where()).Because(err).

@@ -22,7 +22,7 @@ func dashboardCommand(t *term.Terminal) *cli.Command {
 		Name:  "dashboard",
 		Usage: "show sessions, jobs, use, logs and history in the browser",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "print", Usage: "print the address, which works once, instead of opening it"},
+			&cli.BoolFlag{Name: "print", Aliases: []string{"no-open"}, Usage: "print the address, which works once"},
 			&cli.BoolFlag{Name: "serve", Hidden: true, Usage: "be the process that serves the page"},
 		},
 		Action: invoke(t, atMost(0, "no arguments", showDashboard)),
@@ -44,29 +44,24 @@ func showDashboard(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	var link dashboard.Link
 	if inv.Bool("print") {
-		link, err := process.Link(ctx)
-		if err == nil {
-			fmt.Fprintln(inv.Out, link.URL)
-		}
-		return err
+		link, err = process.Link(ctx)
+	} else {
+		link, err = process.Open(ctx, desktop.Open)
 	}
-	return inv.openDashboard(ctx, process)
-}
-
-// openDashboard opens a page, or prints its address where no browser is found.
-func (inv *invocation) openDashboard(ctx context.Context, process *dashboard.Process) error {
-	link, err := process.Open(ctx, desktop.Open)
 	switch {
 	case ctx.Err() != nil: // Ctrl-C
-		return nil //nolint:nilerr // nothing failed
+		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", link.URL)
-		return nil
 	case err != nil:
 		return action.OpenError(err, "tunctl dashboard")
+	case inv.Bool("print"):
+		fmt.Fprintln(inv.Out, link.URL)
+	default:
+		inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
 	}
-	inv.Say("%s opened the dashboard", inv.Paint(term.Green, "✓"))
 	if link.Bookmark != "" {
 		inv.Say("to bookmark: %s", link.Bookmark)
 	}

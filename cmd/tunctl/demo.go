@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,6 +23,7 @@ import (
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/lab"
+	"tunctl/internal/lists"
 	"tunctl/internal/posixsh"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
@@ -46,8 +51,7 @@ func demoCommand(t *term.Terminal) *cli.Command {
 			}
 			ctx, stop := signal.NotifyContext(c.Context, endSignals()...)
 			defer stop() // a second signal does not end it before everything is removed
-			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once")}
-			d.jupyter = !c.Bool("page")
+			d := &demo{term: t, once: c.Bool("once"), open: !c.Bool("no-open") && !c.Bool("once"), jupyter: !c.Bool("page")}
 			if c.Bool("pbs") {
 				d.dialect = lab.PBS
 			}
@@ -65,7 +69,7 @@ type demo struct {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp("", demoFolder)
+	dir, err := os.MkdirTemp("", home.DemoFolder)
 	if err != nil {
 		return err
 	}
@@ -83,10 +87,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }()                                  // elsewhere, where dir is too long for a socket
-	program := "TUNCTL_HOME=" + shellWord(filepath.Join(dir, "home")) + " " + shellWord(self) // from any folder
+	defer func() { _ = os.Remove(filepath.Dir(p.Socket)) }() // elsewhere, where dir is too long for a socket
 	inv := &invocation{Terminal: d.term, paths: p, client: client.New(p)}
-	u := &up{invocation: inv, program: program, name: demoSession, wait: time.Minute}
+	u := &up{invocation: inv, name: demoSession, wait: time.Minute}
 	defer func() { err = errors.Join(err, d.cleanUp(u)) }()
 	if err := u.start(ctx, d.open); err != nil {
 		if ctx.Err() != nil || !errors.Is(err, desktop.ErrNotOpened) {
@@ -97,28 +100,46 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.once {
 		return d.fetch(ctx, u)
 	}
-	d.term.Say("This is a practice cluster on your own machine. Look around from another terminal:\n\n"+
-		"  %s\n\nInstead of status, try dashboard, status --watch, ssh jupyter or help.\n"+
-		"Ctrl-C ends it.", program+" status")
+	enter := enterDemo(p)
+	if found, _ := exec.LookPath("tunctl"); found != self {
+		enter += "\n\n  alias tunctl=" + posixsh.Typed(self)
+	}
+	d.term.Say("This is a practice cluster on your own machine. Paste this into another terminal:\n\n"+
+		"  %s\n\nThen look around there: tunctl status, tunctl status --watch, tunctl dashboard,\n"+
+		"tunctl ssh jupyter, tunctl help.\nCtrl-C ends it.", enter)
 	<-ctx.Done()
 	d.term.Say("\nending the demo: its job, agent and files are removed")
 	return nil
 }
 
-// shellWord writes text as one word for a POSIX shell.
-func shellWord(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return posixsh.Quote(text)
+// enterDemo is what leads the commands of a shell to a demo.
+func enterDemo(p home.Paths) string {
+	return "export TUNCTL_HOME=" + posixsh.Typed(filepath.Dir(p.State))
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
+// demoHint says how to try tunctl without an account, or how to enter the demo that is running.
+func demoHint() string { return cmp.Or(runningDemo(), trialHint) }
+
+// runningDemo says that a demo is running and how to enter it; "" without one, or where TUNCTL_HOME is set.
+func runningDemo() string {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), home.DemoFolder+"*")) // the pattern is valid
+	for _, dir := range dirs {
+		p := home.In(filepath.Join(dir, "home"))
+		if os.Getenv("TUNCTL_HOME") != "" || home.CheckOwned(dir) != nil || !isPractice(p) {
+			continue
+		}
+		if _, err := client.New(p).Status(context.Background()); err == nil {
+			return fmt.Sprintf("a practice cluster is running: `%s` takes this terminal to it", enterDemo(p))
+		}
+	}
+	return ""
+}
 
 func (d *demo) startCluster(dir, self string) (*lab.Cluster, error) {
 	started := time.Now()
 	cluster, err := lab.Start(lab.Options{
 		Dir: filepath.Join(dir, "cluster"), Dialect: d.dialect, Jupyter: d.jupyter, PageCommand: []string{self, practicePage}, Demo: true,
+		Hides: forwardsOf(client.New(home.In(filepath.Join(dir, "home")))),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the practice cluster: %w", err)
@@ -127,13 +148,24 @@ func (d *demo) startCluster(dir, self string) (*lab.Cluster, error) {
 	return cluster, nil
 }
 
+// forwardsOf reports whether an agent's own forwards listen on a port of this computer, which is also
+// the practice cluster's nodes.
+func forwardsOf(agent *client.Client) func(port int) bool {
+	return func(port int) bool {
+		st, _ := agent.Status(context.Background()) // without an agent there are none
+		all := slices.Concat(lists.Map(st.Sessions, func(s api.Session) []api.Forward { return s.Forwards })...)
+		return slices.ContainsFunc(all, func(f api.Forward) bool {
+			return f.Kind != api.ForwardRemote && strings.HasSuffix(f.Listen, ":"+strconv.Itoa(port))
+		})
+	}
+}
+
 // prepare makes a home for the demo, and sets it for this process and those that it starts.
 func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	for name, value := range map[string]string{
 		"TUNCTL_HOME":       filepath.Join(dir, "home"),
 		"TUNCTL_CONFIG":     "",
 		"TUNCTL_SSH_CONFIG": cluster.SSHConfig(),
-		"TUNCTL_PRACTICE":   "1",
 		"SSH_AUTH_SOCK":     "", // the demo must not use the user's own keys
 	} {
 		if err := os.Setenv(name, value); err != nil {
@@ -149,7 +181,7 @@ func (d *demo) prepare(dir string, cluster *lab.Cluster) (home.Paths, error) {
 	}
 	// Commands in another terminal know of the cluster by the config alone.
 	text := fmt.Sprintf("ssh_config = %s\n\n%s", configs.Quote(cluster.SSHConfig()), demoConfig)
-	return p, os.WriteFile(p.Config, []byte(text), 0o600)
+	return p, errors.Join(os.WriteFile(practiceMark(p), nil, 0o600), os.WriteFile(p.Config, []byte(text), 0o600))
 }
 
 // fetch gets the page through the forward.
@@ -169,6 +201,7 @@ func (d *demo) fetch(ctx context.Context, u *up) error {
 // cleanUp ends the agent, whatever else happened, unless the user stopped it. The job ends
 // with the cluster.
 func (d *demo) cleanUp(u *up) error {
+	_ = os.WriteFile(practiceMark(u.paths), []byte(demoOver), 0o600) // for a shell that ends now
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := u.client.Stop(ctx); !errors.Is(err, client.ErrNotRunning) {

@@ -5,14 +5,20 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/posixsh"
 )
 
 func TestADemoWhoseWindowIsClosedLeavesNothingBehind(t *testing.T) {
@@ -46,9 +52,9 @@ func TestWhatTheDemoTellsToTypeWorksInAnotherTerminal(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	runDemo(t, tmp, syscall.SIGINT, func(said string) {
-		_, after, _ := strings.Cut(said, "no browser found; `")
+		_, after, _ := strings.Cut(said, "no browser found; `tunctl ")
 		open, _, _ := strings.Cut(after, "` shows the full address")
-		if address := paste(t, open); !strings.Contains(string(address), "token=") {
+		if address := paste(t, inDemo(said, open)); !strings.Contains(string(address), "token=") {
 			t.Errorf("%q prints %q", open, address)
 		}
 	})
@@ -62,11 +68,109 @@ func TestADemoWhoseAgentWasStoppedEndsQuietly(t *testing.T) {
 	}
 }
 
+func TestDemoAgentStaysConfined(t *testing.T) {
+	t.Parallel()
+	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) {
+		refused := func(after string) {
+			if out := paste(t, inDemo(said, "login elsewhere@nowhere.example 2>&1 || true")); !strings.Contains(string(out), "the host practice only") {
+				t.Errorf("after %s: %s", after, out)
+			}
+		}
+		paste(t, inDemo(said, "agent restart"))
+		refused("a restart")
+		paste(t, "kill -9 "+agentOf(t, said))
+		paste(t, inDemo(said, "up --no-open"))
+		refused("the agent was killed")
+	})
+}
+
+func TestDemoCompletion(t *testing.T) {
+	t.Parallel()
+	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) {
+		if out := string(paste(t, inDemo(said, "ssh --generate-bash-completion"))); !strings.Contains(out, "practice") || strings.Contains(out, "cn0") {
+			t.Errorf("after ssh it offers\n%s", out)
+		}
+	})
+}
+
+func TestDemoForwardToNothing(t *testing.T) {
+	t.Parallel()
+	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = free.Close()
+		_, port, _ := net.SplitHostPort(free.Addr().String())
+		address := strings.TrimSpace(string(paste(t, inDemo(said, "forward jupyter "+port))))
+		if res, err := (&http.Client{Timeout: patience}).Get("http://" + address); err == nil {
+			_ = res.Body.Close()
+			t.Errorf("%s answers %s", address, res.Status)
+		}
+		want := "! the last connection, at .* could not connect to localhost:" + port + ": Connection refused\n"
+		if out := paste(t, inDemo(said, "status jupyter")); !regexp.MustCompile(want).Match(out) {
+			t.Errorf("status says:\n%s", out)
+		}
+	})
+}
+
+func TestDemoJobIsExtended(t *testing.T) {
+	t.Parallel()
+	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) { paste(t, inDemo(said, "extend jupyter 1h")) })
+}
+
+func TestDemoIsFound(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	runDemo(t, tmp, syscall.SIGTERM, func(said string) {
+		for _, command := range []string{"status", "open jupyter", "up"} {
+			out := string(paste(t, "HOME=$PWD XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR= TUNCTL_HOME= TMPDIR="+posixsh.Quote(tmp)+" "+posixsh.Quote(program)+" "+command+" 2>&1 || true"))
+			_, after, _ := strings.Cut(out, "a practice cluster is running: `")
+			enter, _, _ := strings.Cut(after, "`")
+			if !strings.HasPrefix(inDemo(said, ""), enter) || enter == "" {
+				t.Errorf("%s says:\n%s", command, out)
+			}
+		}
+	})
+}
+
+func TestDemoEnd(t *testing.T) {
+	t.Parallel()
+	var watch *exec.Cmd
+	var seen strings.Builder
+	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) {
+		watch = exec.CommandContext(t.Context(), "sh", "-c", inDemo(said, "status --watch"))
+		watch.Stderr = &seen
+		out, err := watch.StdoutPipe()
+		if err == nil {
+			err = watch.Start()
+		}
+		if err != nil || !waitForWords(out, []string{"jupyter", "ready"}) {
+			t.Errorf("status --watch: %v\n%s", err, seen.String())
+		}
+		go func() { _, _ = io.Copy(io.Discard, out) }()
+	})
+	if err := watch.Wait(); err == nil || !strings.Contains(seen.String(), "the demo has ended") {
+		t.Errorf("%v:\n%s", err, seen.String())
+	}
+}
+
+// agentOf is the process of the demo's agent.
+func agentOf(t *testing.T, said string) string {
+	t.Helper()
+	var a api.Agent
+	if err := json.Unmarshal(paste(t, inDemo(said, "agent status --json")), &a); err != nil {
+		t.Error(err)
+	}
+	return strconv.Itoa(a.PID)
+}
+
 // inDemo is the command that the demo shows for another terminal.
 func inDemo(said, words string) string {
-	_, after, _ := strings.Cut(said, "from another terminal:\n\n  ")
-	program, _, _ := strings.Cut(after, " status\n")
-	return program + " " + words
+	_, after, _ := strings.Cut(said, "into another terminal:\n\n  ")
+	enter, _, _ := strings.Cut(after, "\n\nThen ")
+	return enter + "\ntunctl " + words
 }
 
 // paste runs a line in another terminal, in another folder.

@@ -115,6 +115,9 @@ func (d *dryRun) connect(ctx context.Context) error {
 		return err
 	}
 	s, ok := st.Session(d.session)
+	if s.MayHaveLiveJob(time.Now()) {
+		d.Say("job %s of %s is already %s: `tunctl up %s` uses it and submits nothing", s.Job.ID, s.Name, s.Job.State, s.Name)
+	}
 	if !ok || isConnected(st, s.Host) { // the agent says what is wrong with the name
 		return nil
 	}

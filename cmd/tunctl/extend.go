@@ -38,15 +38,24 @@ func extend(ctx context.Context, inv *invocation) error {
 			return err
 		}
 	}
+	var by time.Duration
+	if !inv.Bool("idle") {
+		if by, err = extension(ctx, inv, name, typed); err != nil {
+			return err
+		}
+	}
+	st, err := inv.status(ctx)
+	if s, ok := st.Session(name); ok && s.HasLiveJob() {
+		err = inv.connectHost(ctx, s.Host, inv.login)
+	}
+	if err != nil {
+		return err
+	}
 	if inv.Bool("idle") {
 		text, err := action.Extend(ctx, inv.client, api.ExtendRequest{Session: name, Idle: true})
 		if err == nil {
 			inv.Say("%s %s", inv.Paint(term.Green, "✓"), text)
 		}
-		return err
-	}
-	by, err := extension(ctx, inv, name, typed)
-	if err != nil {
 		return err
 	}
 	inv.Draw("asking the scheduler…")
@@ -98,7 +107,7 @@ func extension(ctx context.Context, inv *invocation, name, typed string) (time.D
 		inv.Say("job %s of %s runs%s, %s from now", s.Job.ID, name, show.Until(s.Job, now), api.DurationText(s.Job.End.Sub(now)))
 	}
 	for {
-		text, err := inv.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d) ", true)
+		text, err := inv.ReadLine(ctx, "How much longer? (such as 30m, 2h or 1d; Enter for none) ", true)
 		switch {
 		case ctx.Err() != nil:
 			return 0, exitError(exitInterrupted)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/lists"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
 )
@@ -41,7 +43,8 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	to := parseDestination(readConfig(inv.paths), st, inv.Args().First())
+	cfg := readConfig(inv.paths)
+	to := parseDestination(cfg, st, inv.Args().First())
 	if inv.NArg() == 1 && to.Session != "" && !inv.Bool("remove") {
 		return offerListeners(ctx, inv, to.Session)
 	}
@@ -53,7 +56,13 @@ func forwardPorts(ctx context.Context, inv *invocation) error {
 	case to.Node != "":
 		return usagef("forward takes a host or a session, not a node: write \"9000:NODE:9000\" for a port of another node of the job, with the name of the node")
 	case req.Remove && to.Session == "":
-		return usagef("--remove is for the forwards of a session: `tunctl down NAME` ends those through a host")
+		var names []string
+		for _, s := range st.Sessions {
+			if _, configured := cfg.Session(s.Name); !configured && s.Host == to.Host && s.Job == nil && len(s.Forwards) > 0 {
+				names = append(names, s.Name)
+			}
+		}
+		return usagef("--remove is for the forwards of a session: `tunctl down %s` ends those through a host", cmp.Or(strings.Join(names, " "), "NAME"))
 	case show.OpenToOthers(req.Bind) && !req.Remove:
 		inv.Say("! listening on %s: anyone who can reach this computer can use the forward", req.Bind)
 	}
@@ -85,8 +94,14 @@ func newForward(inv *invocation, req api.ForwardRequest) *up {
 func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest) error {
 	res, err := inv.client.Forward(ctx, req)
 	if errors.Is(err, client.ErrNotRunning) {
-		return api.Errorf(api.CodeNotReady, "session %s is down", req.Session).
-			WithHint("`tunctl up %s` starts it", req.Session)
+		return downError(inv.lastKnown(readConfig(inv.paths)), req.Session)
+	}
+	if req.Remove && api.HasCode(err, api.CodeUsage) && hintOf(err) == "" {
+		st, _ := inv.client.Status(ctx)
+		s, _ := st.Session(req.Session)
+		added := slices.DeleteFunc(s.Forwards, func(f api.Forward) bool { return !f.Added })
+		list := lists.Map(added, func(f api.Forward) string { return show.Forward(f, show.JobPlace(s)) })
+		return api.ReplaceHint(err, "forwarded: %s", cmp.Or(strings.Join(list, ", "), "nothing but what is in the config"))
 	}
 	if err != nil {
 		return err
@@ -108,7 +123,7 @@ func forwardSession(ctx context.Context, inv *invocation, req api.ForwardRequest
 		inv.Say("  %s", show.Forward(f, show.JobPlace(s)))
 		fmt.Fprintln(inv.Out, f.Listen)
 	}
-	if len(res.Forwards) > 0 && res.Forwards[0].Target == "" && res.Forwards[0].Kind == api.ForwardLocal {
+	if len(res.Forwards) > 0 && s.State != api.SessionReady && !s.RunsJob() {
 		inv.Say("%s is %s%s: connections wait until its job runs", s.Name, s.State, show.Because(s.Cause))
 	}
 	if slices.ContainsFunc(res.Forwards, func(f api.Forward) bool { return f.Added }) { // else they are in the config
@@ -184,7 +199,8 @@ func readListeners(out string, s api.Session) []listener {
 		number, err := strconv.ParseUint(port, 16, 16)
 		l := listener{Port: int(number), Program: api.Sanitize(program), Local: localOf(s, int(number))}
 		at, known := slices.BinarySearchFunc(list, l.Port, func(l listener, port int) int { return l.Port - port })
-		if err == nil && !known && strings.HasPrefix(line, "tunctl-listens ") {
+		own := l.Program == "tunctl" // the forwards themselves, where the node is this computer
+		if err == nil && !known && !own && strings.HasPrefix(line, "tunctl-listens ") {
 			list = slices.Insert(list, at, l)
 		}
 	}

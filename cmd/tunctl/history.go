@@ -11,6 +11,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/show"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 )
 
 // How many jobs and, with --summary, weeks are listed without --all.
@@ -41,25 +42,24 @@ func showHistory(ctx context.Context, inv *invocation) error {
 	runs := slices.DeleteFunc(append([]api.Run{}, all...), func(r api.Run) bool { // [] if there are none
 		return inv.NArg() > 0 && r.Session != inv.Args().First()
 	})
-	if len(runs) == 0 {
-		st, err := inv.status(ctx)
-		if err == nil {
-			_, err = inv.onlyNamed(st) // an unknown session has no past jobs either
-		}
-		if err != nil {
-			return err
+	st, err := inv.status(ctx)
+	if len(runs) == 0 && err == nil {
+		st, err = inv.onlyNamed(st) // an unknown session has no past jobs either
+	}
+	if len(runs) == 0 && err != nil {
+		return err
+	}
+	for _, s := range st.Sessions {
+		if words.IsEnding(s) && (inv.NArg() == 0 || s.Name == inv.Args().First()) {
+			inv.Say("job %s of %s is about to end: it is listed once its scheduler has ended it", s.Job.ID, s.Name)
 		}
 	}
 	if inv.Bool("summary") {
-		weeks := state.Summarize(runs)
 		shown := map[string]bool{}
-		i := slices.IndexFunc(weeks, func(w api.WeekSummary) bool {
+		weeks := slices.DeleteFunc(state.Summarize(runs), func(w api.WeekSummary) bool { // the newest is first
 			shown[w.Week] = true
-			return len(shown) > weeksShown
+			return len(shown) > weeksShown && !inv.Bool("all")
 		})
-		if i >= 0 && !inv.Bool("all") {
-			weeks = weeks[:i]
-		}
 		return printPast(inv, weeks, show.Summary(weeks))
 	}
 	if !inv.Bool("all") {
@@ -74,7 +74,7 @@ func printPast[T any](inv *invocation, list []T, table *term.Table) error {
 	case inv.Bool("json"):
 		return inv.PrintIndentedJSON(list)
 	case len(list) == 0:
-		inv.Say("no job has ended yet")
+		inv.Say("no job of a session has ended yet; `tunctl jobs --all` lists your other jobs")
 		return nil
 	}
 	return inv.PrintTable(table)

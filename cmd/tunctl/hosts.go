@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -58,28 +61,36 @@ func showHosts(ctx context.Context, inv *invocation) error {
 		}
 		list = append(list, withState(h, live[name]))
 	}
+	unknown := checkNames(ctx, inv.Terminal, cfg, list)
 	switch {
 	case inv.Bool("json") && inv.NArg() == 1:
-		return inv.PrintIndentedJSON(list[0])
+		return cmp.Or(inv.PrintIndentedJSON(list[0]), unknown)
 	case inv.Bool("json"):
-		return inv.PrintIndentedJSON(list)
+		return cmp.Or(inv.PrintIndentedJSON(list), unknown)
 	}
-	if err := printHosts(inv.Terminal, list, inv.NArg() == 1); err != nil {
-		return err
-	}
-	suggestHosts(inv.Terminal, cfg, inv.Args().Slice())
-	return nil
+	return cmp.Or(printHosts(inv.Terminal, list, inv.NArg() == 1), unknown)
 }
 
-// suggestHosts suggests the nearest known host for each unknown name. Any name may be a host
-// for ssh, so an unknown one is no error.
-func suggestHosts(t *term.Terminal, cfg *configs.Config, typed []string) {
+// checkNames returns an error for the name of no host: in no config, and not in DNS either. Any other name may be
+// a host for ssh; a similar one that is known is suggested.
+func checkNames(ctx context.Context, t *term.Terminal, cfg *configs.Config, list []api.Host) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
 	known := knownHosts(cfg)
-	for _, name := range typed {
-		if near := suggest.Nearest(name, known); len(near) > 0 && !slices.Contains(known, name) {
-			t.Say("tunctl: hint: %s is neither in the config nor in your ssh config; did you mean %s?", name, near[0])
+	for _, h := range list {
+		if slices.Contains(known, h.Alias) {
+			continue
+		}
+		_, err := net.DefaultResolver.LookupHost(ctx, h.Hostname)
+		if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound && h.ProxyJump+h.ProxyCommand == "" {
+			return api.Errorf(api.CodeUnknownHost, "no host %q in the config, the ssh config or DNS", h.Alias).
+				WithHint("%s", cmp.Or(suggest.Hint(h.Alias, known), "a name of an internal network may need the VPN"))
+		}
+		if near := suggest.Nearest(h.Alias, known); len(near) > 0 {
+			t.Say("tunctl: hint: %s is neither in the config nor in your ssh config; did you mean %s?", h.Alias, near[0])
 		}
 	}
+	return nil
 }
 
 // withState adds the host's state as the agent has it.

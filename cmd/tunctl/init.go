@@ -27,7 +27,7 @@ func initCommand(t *term.Terminal) *cli.Command {
 			&cli.StringFlag{Name: "host", Usage: "`ADDRESS` or ssh alias of the login node"},
 			&cli.StringFlag{Name: "scheduler", Usage: "the `SCHEDULER`: " + configs.SchedulerChoice()},
 			&cli.StringFlag{Name: "app", Usage: "the `APP`: desktop, rstudio, shell, …", Value: "jupyter", DefaultText: "jupyter"},
-			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new session", DefaultText: "the app"},
+			&cli.StringFlag{Name: "session", Usage: "`NAME` of the new or changed session", DefaultText: "the app"},
 			withFlag("answer a question: `NAME=VALUE`"),
 			&cli.StringFlag{Name: "submit", Usage: "submit your own `SCRIPT`, as in a session"},
 			&cli.StringFlag{Name: "job", Usage: "use a running job of this `NAME`"},
@@ -55,7 +55,7 @@ func setUp(ctx context.Context, inv *invocation) error {
 	if _, err := liveStatus(ctx, inv.client); err != nil && !inv.Bool("print") {
 		return err // as of an agent with another config: it would not know what is added
 	}
-	o, err := setupOptions(inv, loadSites(inv.Terminal, inv.paths))
+	o, err := setupOptions(inv, cfg, loadSites(inv.Terminal, inv.paths))
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,14 @@ func setUp(ctx context.Context, inv *invocation) error {
 }
 
 // setupOptions are the answers that were given as flags.
-func setupOptions(inv *invocation, sites configs.Sites) (setup.Options, error) {
+func setupOptions(inv *invocation, cfg *configs.Config, sites configs.Sites) (setup.Options, error) {
 	o := setup.Options{
 		Argument: inv.Args().First(), Host: inv.String("host"), Entrance: inv.String("entrance"), User: inv.String("user"),
 		Scheduler: inv.String("scheduler"), App: inv.String("app"), Session: inv.String("session"), Job: inv.String("job"),
 		NoLook: inv.Bool("no-look"), NoLogin: inv.Bool("no-login"), Print: inv.Bool("print"), Sites: sites,
+	}
+	if s, ok := cfg.Session(o.Session); ok && !inv.IsSet("app") {
+		o.App = cmp.Or(s.Builtin(), o.App)
 	}
 	if !slices.Contains(configs.BuiltinJobs(), o.App) {
 		known := slices.DeleteFunc(configs.BuiltinJobs(), func(name string) bool { return name == configs.CommandJob })
@@ -92,9 +95,6 @@ func setupOptions(inv *invocation, sites configs.Sites) (setup.Options, error) {
 	}
 	if err := setup.CheckSessionName(cmp.Or(o.Session, o.App)); err != nil {
 		return o, err
-	}
-	if strings.ContainsAny(o.Host, " \t") {
-		return o, usagef("--host takes a host without spaces, not %q", o.Host)
 	}
 	var err error
 	if o.With, err = answersOf(inv.Context); err != nil {

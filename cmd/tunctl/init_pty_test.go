@@ -88,7 +88,7 @@ func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	k := s.talk("init", "--app", "shell")
 	k.Reply("Which cluster?", "elsewhere")
 	k.Reply("Your user name on the cluster?", "ann")
-	k.Expect("(elsewhere) is not part of it")
+	k.Expect("elsewhere is not part of it")
 	k.Expect("or type another USER@HOST")
 	if s.config() != "" {
 		t.Error("there is a config")
@@ -113,19 +113,24 @@ func TestInitWritesOnlyWhatWorks(t *testing.T) {
 	// The host is known now, and stays as it is where another cannot be logged in to.
 	k = s.talk("init", "practice", "--no-look", "--app", "shell")
 	k.Reply("Which scheduler does practice use: slurm, pbs, gridengine or none? [slurm]", "")
-	k.Reply("[host.practice] is already in the config: practice", "ann@elsewhere")
+	k.Reply("[host.practice] is already in the config: practice", "2")
+	k.Reply("\"2\" is not a host", "ann@elsewhere")
 	k.Reply("1) change shell", "2")
 	k.Reply("Which account", "")
 	k.Reply("How many hours", "")
 	k.Reply("How many GPUs", "")
 	k.Reply("press Enter to continue", "")
-	k.Expect("or type another USER@HOST")
+	k.Reply("Press Enter to keep practice, or type another USER@HOST", "ann@7")
+	k.Expect("\"ann@7\" is not a host")
 	k.Type("\x03")
 	k.Expect("stopped")
 	k.WantEnd(exitInterrupted)
 	if after := s.config(); after != before {
 		t.Error(after)
 	}
+	k = s.talk("hosts")
+	k.Expect("connected") // as before
+	k.WantEnd(0)
 }
 
 func TestInitSiteSearch(t *testing.T) {
@@ -288,6 +293,13 @@ func TestInitUnknownPBS(t *testing.T) {
 	if want := strings.Replace(text, "hours = 1,", "hours = 3,", 1); s.config() != want {
 		t.Errorf("%s, want\n%s", s.config(), want)
 	}
+
+	// The one that --session names is changed without a question which.
+	k = s.talk("init", "practice", "--session", "jupyter", "--with", "hours=4")
+	k.Reply("[host.practice] is already in the config: practice", "")
+	k.Reply("Settings: queue=normal hours=4 ", "")
+	k.Expect("changed in")
+	k.WantEnd(0)
 }
 
 func TestInitWithoutJupyter(t *testing.T) {
@@ -348,12 +360,42 @@ func TestInitOwnScript(t *testing.T) {
 	k.WantEnd(0)
 	k = s.talk("init", "practice", "--submit", "~/course/lab.sh")
 	k.Reply("Press Enter to use it", "")
-	k.Expect("[session.jupyter] starts ~/course/lab.sh already, so nothing was added")
+	k.Expect("[session.jupyter] uses ~/course/lab.sh already, so nothing was added")
 	k.Expect("Next: tunctl up jupyter\r\n")
 	k.WantEnd(0)
+	k = s.talk("init", "practice") // the script is offered last, since it adds nothing
+	k.Reply("Press Enter to use it", "")
+	k.Expect("so a new one is called jupyter-practice")
+	k.Expect("1) ~/envs/lab")
+	k.Reply("3) ~/course/lab.sh ", "3")
+	k.Expect("so nothing was added")
+	k.WantEnd(0)
+	k = s.talk("init", "practice", "--submit", "nofile.sh", "--session", "mine")
+	k.Reply("Press Enter to use it", "")
+	k.Expect("cannot read the job script \"nofile.sh\" on the host")
+	k.Expect("nothing was written")
+	k.WantEnd(1)
 	if again := s.config(); again != text {
 		t.Errorf("the config is now\n%s", again)
 	}
+}
+
+// TestInitImpossible has a scheduler that does not compare a job with its partition.
+func TestInitImpossible(t *testing.T) {
+	t.Parallel()
+	c := startPractice(t, lab.Options{})
+	s := personAt(t, c)
+	writeFiles(t, c.Home(), map[string]string{
+		".profile": "PATH=$HOME/wrappers:$PATH\n",
+		"wrappers/sbatch": "#!/bin/sh\n" +
+			"echo 'sbatch: Job 1001 to start at 2038-01-01T00:00:00 using 1 processors on nodes cn01 in partition practice' >&2\n",
+	})
+	k := s.talk("init", "practice", "--app", "shell", "--with", "hours=99")
+	k.Reply("press Enter to continue: ", "cpus=64")
+	k.Reply("cpus = 64 is not possible there: at most 4", "")
+	k.Expect("the scheduler does not refuse the job, but it cannot start: hours = 99 is not possible there: at most 8")
+	k.Expect("Next: tunctl up shell")
+	k.WantEnd(0)
 }
 
 func TestInitTestSubmits(t *testing.T) {

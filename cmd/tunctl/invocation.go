@@ -26,7 +26,7 @@ type invocation struct {
 	paths  home.Paths
 	client *client.Client
 
-	passwordOnly bool // the last login asked for the password, and for nothing else to type
+	asked []api.PromptKind // what the last login asked for
 }
 
 // runFunc is what a command does.

@@ -3,23 +3,28 @@
 package main
 
 import (
-	"syscall"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/home"
 )
 
 func TestCtrlCEndsACommandThatWaitsForTheAgent(t *testing.T) {
 	t.Parallel()
-	s := newSandbox(t)
-	s.run("agent", "start")
-	pid := s.agentPID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }() // before the sandbox ends it
-	k := ptytest.Start(t, s.command("extend", "jupyter", "1h"))
-	k.Expect("asking the scheduler")
+	dir := filepath.Join(t.TempDir(), "home")
+	asked := make(chan struct{})
+	serveAgent(t, home.In(dir), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	cmd := exec.Command(program, "extend", "jupyter", "1h")
+	cmd.Env = append(os.Environ(), "TUNCTL_HOME="+dir, "TUNCTL_CONFIG=")
+	k := ptytest.Start(t, cmd)
+	<-asked
 	k.Type("\x03")
 	k.WantEnd(exitInterrupted)
 }

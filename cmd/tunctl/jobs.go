@@ -58,10 +58,7 @@ func askHosts[T any](ctx context.Context, inv *invocation, ask func(host string)
 	}
 	for _, host := range hosts {
 		var answer T
-		var err error
-		if !isConnected(st, host) {
-			err = inv.authenticate(ctx, host, api.KeepNot)
-		}
+		err := inv.connectHost(ctx, host, inv.login)
 		if err != nil && len(hosts) > 1 {
 			err = fmt.Errorf("%s: %w", host, err)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -59,7 +60,8 @@ func agreesToKey(ctx context.Context, inv *invocation, noKeyring error) (bool, e
 // offerKey asks once, after a login that took a password and nothing else, whether to make a key. What
 // fails does not matter to the login.
 func offerKey(ctx context.Context, inv *invocation, host string) error {
-	if !inv.Interactive || !inv.passwordOnly {
+	typed := slices.DeleteFunc(slices.Clone(inv.asked), func(k api.PromptKind) bool { return k == api.PromptHostKey })
+	if !inv.Interactive || !slices.Equal(slices.Compact(typed), []api.PromptKind{api.PromptPassword}) {
 		return nil
 	}
 	if offer, err := inv.client.OfferKey(ctx, host); err != nil || !offer {

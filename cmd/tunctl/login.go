@@ -35,16 +35,22 @@ func logIn(ctx context.Context, inv *invocation, host string) error {
 	case inv.Bool("remember"):
 		keep = api.KeepMemory
 	}
-	if _, err := inv.ensureAgent(ctx); err != nil {
+	st, err := inv.ensureAgent(ctx)
+	if err != nil {
 		return err
 	}
 	if err := inv.login(ctx, host, keep); err != nil {
 		return err
 	}
-	if keep != api.KeepNot { // which is in place of a key
-		return nil
+	if keep == api.KeepNot {
+		return offerKey(ctx, inv, host)
 	}
-	return offerKey(ctx, inv, host)
+	if isConnected(st, host) {
+		inv.Say("nothing was saved: %s was connected already; `tunctl logout %s` first", host, host)
+	} else if !slices.Contains(inv.asked, api.PromptPassword) {
+		inv.Say("nothing was saved: the login asked for no password")
+	}
+	return nil
 }
 
 func logoutCommand(t *term.Terminal) *cli.Command {
@@ -60,12 +66,16 @@ func logOut(ctx context.Context, inv *invocation, host string) error {
 	if err := inv.refuseSession(host); err != nil {
 		return err
 	}
+	st, _ := inv.client.Status(ctx)
+	known := slices.ContainsFunc(st.Hosts, func(h api.Host) bool { return h.Alias == host && h.State != api.HostDown })
 	err := inv.client.Logout(ctx, host)
 	if errors.Is(err, client.ErrNotRunning) {
 		inv.Say("the agent is not running: no host is connected")
 		return nil
 	}
-	if err == nil {
+	if err == nil && !known {
+		inv.Say("%s was not connected", host)
+	} else if err == nil {
 		inv.Say("disconnected from %s", host)
 	}
 	return err
@@ -116,18 +126,13 @@ func (inv *invocation) authenticate(ctx context.Context, host string, keep api.K
 		}
 	}
 	stop()
-	inv.passwordOnly = slices.Contains(q.kinds, api.PromptPassword) && !slices.ContainsFunc(q.kinds, func(k api.PromptKind) bool {
-		return k != api.PromptPassword && k != api.PromptHostKey
-	})
+	inv.asked = q.kinds
 	return err
 }
 
 // loginError is why a login has failed; nil: it has not, or not yet.
 func loginError(h api.Host) error {
-	e := api.Errorf(h.Code, "%s", h.Cause).WithHint("%s", h.Hint)
-	if e.Message == "" {
-		e.Message = fmt.Sprintf("%s is %s", h.Alias, h.State)
-	}
+	e := api.Errorf(h.Code, "%s", cmp.Or(h.Cause, fmt.Sprintf("%s is %s", h.Alias, h.State))).WithHint("%s", h.Hint)
 	switch h.State {
 	case api.HostNeedsLogin:
 		e.Code = api.CodeNeedsPerson

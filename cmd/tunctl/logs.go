@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"io"
+	"regexp"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/term"
 )
@@ -27,9 +29,20 @@ func logsCommand(t *term.Terminal) *cli.Command {
 // logs shows the log that the arguments name. That of a job without a session may need a login to its host.
 func logs(ctx context.Context, inv *invocation) error {
 	q := api.LogQuery{Follow: inv.Bool("follow"), Secrets: inv.Bool("secrets")}
+	words := inv.Args().Slice()
+	if len(words) == 1 && words[0] >= "0" && words[0] < ":" { // a job, unless a session has that name
+		st, _ := inv.status(ctx)
+		if _, known := st.Session(words[0]); !known {
+			host, err := inv.onlyHost()
+			if err != nil {
+				return err
+			}
+			words = []string{host, words[0]}
+		}
+	}
 	var err error
-	if inv.NArg() == 2 {
-		q.Host, q.Job = inv.Args().Get(0), inv.Args().Get(1)
+	if len(words) == 2 {
+		q.Host, q.Job = words[0], words[1]
 		err = inv.connectHost(ctx, q.Host, inv.login)
 	} else {
 		q.Session, err = inv.chooseSession(ctx, "Show the log of which session?", "no session has a job", api.Session.HasLiveJob, hasJob)
@@ -45,6 +58,9 @@ func logs(ctx context.Context, inv *invocation) error {
 	}
 	return showLog(ctx, inv, q, out)
 }
+
+// runEnd is what ends the output of a `tunctl run`, with its mark, which means nothing to the user.
+var runEnd = regexp.MustCompile(configs.RunEnd("[A-Z2-7]{26}"))
 
 // silentLog is how long a followed log may stay empty before a message.
 const silentLog = 3 * time.Second
@@ -68,7 +84,7 @@ func showLog(ctx context.Context, inv *invocation, q api.LogQuery, out io.Writer
 				inv.Say("— %s: the log is complete —", chunk.Ended)
 			}
 		}
-		if text := chunk.Bytes(); len(text) > 0 {
+		if text := runEnd.ReplaceAll(chunk.Bytes(), []byte("tunctl: the command ended with status ")); len(text) > 0 {
 			silence.Stop()
 			shown = true
 			_, _ = out.Write(text) // an error ends ctx

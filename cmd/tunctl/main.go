@@ -14,7 +14,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/desktop"
 	"tunctl/internal/home"
 	"tunctl/internal/term"
@@ -111,8 +114,23 @@ func printError(t *term.Terminal, err error) {
 	}
 }
 
+// printErrorJSON prints the error of a command with --json that has printed no JSON.
+func printErrorJSON(t *term.Terminal, c *cli.Context, err error) {
+	if _, silent := errors.AsType[exitError](err); err == nil || silent || t.Encoded || !c.Bool("json") {
+		return
+	}
+	e := *api.AsError(err)
+	e.Hint = hintOf(err)
+	_ = t.PrintJSON(struct { // an error ends ctx
+		Error api.Error `json:"error"`
+	}{e})
+}
+
 // hintOf is what the user can do about an error; empty if that is not known.
 func hintOf(err error) string {
+	if errors.Is(err, client.ErrNotRunning) {
+		return strings.TrimSuffix(api.HintOf(err)+"; "+runningDemo(), "; ")
+	}
 	return cmp.Or(api.HintOf(err), home.FullDiskHint(err))
 }
 
@@ -138,7 +156,7 @@ func exitCode(err error) int {
 
 // exitCodes are those of errors; any other is exitFailed.
 var exitCodes = map[api.Code]int{
-	api.CodeUsage: exitUsage, api.CodeConfig: exitUsage, api.CodeUnknownSession: exitUsage, api.CodeNoScheduler: exitUsage,
+	api.CodeUsage: exitUsage, api.CodeConfig: exitUsage, api.CodeUnknownSession: exitUsage, api.CodeUnknownHost: exitUsage, api.CodeNoScheduler: exitUsage,
 	api.CodeNeedsPerson: exitNeedsPerson, api.CodeTimeout: exitTimeout, api.CodeAgent: exitAgent,
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
@@ -65,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"until":   until,
 			"finally": finally,
 			"leaks":   leaks,
+			"ports":   reservePorts,
 
 			"screen": recordScreen,
 
@@ -132,6 +134,31 @@ func endAgent(home string) error {
 		return fmt.Errorf("the agent's log has %q:\n%s", bad, log)
 	}
 	return nil
+}
+
+// reservePorts reserves a port for each name, and writes it into the script's environment and, for $NAME, into
+// the script's files: ports PAGE.
+func reservePorts(ts *testscript.TestScript, _ bool, args []string) {
+	block, err := testport.Reserve(context.Background())
+	ts.Check(err)
+	ts.Defer(block.Close)
+	var values []string
+	for _, name := range args {
+		port, err := block.Take(context.Background())
+		ts.Check(err)
+		ts.Setenv(name, strconv.Itoa(port))
+		values = append(values, "$"+name, strconv.Itoa(port))
+	}
+	ts.Check(filepath.WalkDir(ts.MkAbs("."), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(strings.NewReplacer(values...).Replace(string(text))), 0o600)
+	}))
 }
 
 // startCluster starts a practice cluster for the script: cluster [slurm|pbs].

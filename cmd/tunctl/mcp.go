@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"tunctl/internal/api"
+	"tunctl/internal/cmdline"
 	"tunctl/internal/mcp"
 	"tunctl/internal/term"
 )
@@ -14,7 +15,7 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 	return &cli.Command{
 		Name:   "mcp",
 		Usage:  "let a coding assistant see your sessions, and ask to start them",
-		Action: invokeInterruptible(t, atMost(0, "no arguments", serveMCP)),
+		Action: invokeInterruptible(t, serveMCP),
 		Subcommands: []*cli.Command{{
 			Name:        "approve",
 			Usage:       "answer in this terminal what assistants ask for",
@@ -25,6 +26,9 @@ func mcpCommand(t *term.Terminal) *cli.Command {
 }
 
 func serveMCP(ctx context.Context, inv *invocation) error {
+	if inv.NArg() > 0 {
+		return cmdline.UnknownCommand(inv.Command, false, inv.Args().First())
+	}
 	apps, err := customApps(inv.paths)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func openSession(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	if !inv.Bool("print") {
-		opened, err := openPage(ctx, inv.Terminal, inv.client, action.Page{Session: name, Endpoint: which}, "tunctl")
+		opened, err := openPage(ctx, inv.Terminal, inv.client, action.Page{Session: name, Endpoint: which})
 		if opened != "" {
 			inv.Say("%s opened %s: %s", inv.Paint(term.Green, "✓"), cmp.Or(which, name), opened)
 		}
@@ -88,9 +88,9 @@ func clientPage(ctx context.Context, inv *invocation) error {
 }
 
 // openPage opens a page, and returns its address without the token. If it cannot, it says
-// how to, with program in another terminal, and returns "". What the user has to type into
+// how to, and returns "". What the user has to type into
 // the page is printed.
-func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p action.Page, program string) (opened string, err error) {
+func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p action.Page) (opened string, err error) {
 	page, err := p.Get(ctx, cl)
 	if err != nil {
 		return "", err
@@ -105,11 +105,11 @@ func openPage(ctx context.Context, t *term.Terminal, cl *client.Client, p action
 		case t.Interactive:
 			t.Say("%s", passwordText(page))
 		default: // what is written here may be kept in a file
-			t.Say("the page asks for a password; `%s` shows it", p.Command(program)+" --print")
+			t.Say("the page asks for a password; `%s` shows it", p.Command()+" --print")
 		}
 	}()
 	if err := desktop.Open(ctx, page.URL); err != nil {
-		return "", notOpened(ctx, t, p.Command(program), page.URL, err)
+		return "", notOpened(ctx, t, p.Command(), page.URL, err)
 	}
 	return withoutToken(page.URL), nil
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/lab"
 )
@@ -76,7 +78,9 @@ func TestStrangerGetsNothing(t *testing.T) {
 			{"cp", "practice:jupyter.sh", "stolen"},
 			{"status", "--json"},
 		} {
-			if out, err := run(stranger, args...); err == nil || out != "" {
+			out, err := run(stranger, args...)
+			var failed struct{ Error *api.Error }
+			if _ = json.Unmarshal([]byte(out), &failed); err == nil || out != "" && (failed.Error == nil || failed.Error.Code != api.CodeAgent) {
 				t.Errorf("doors %s: a stranger's `tunctl %s` gave %q, %v", doors, strings.Join(args, " "), out, err)
 			}
 		}

@@ -217,6 +217,8 @@ func (r *jobRun) remains() string {
 
 // interrupted asks whether to end the job, or says that it stays.
 func (r *jobRun) interrupted(ctx context.Context) error {
+	ctx, stop := interruptible(ctx) // a second Ctrl-C is no answer: the job stays
+	defer stop()
 	if r.Interactive {
 		if yes, _ := r.Agrees(ctx, fmt.Sprintf("End job %s, too?", r.job.ID), false); yes {
 			job, err := r.client.Cancel(ctx, r.host, r.job.Ref())

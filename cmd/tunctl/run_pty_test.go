@@ -69,10 +69,17 @@ func TestRunPBS(t *testing.T) {
 	k := ptytest.Start(t, s.command("run", "practice", "--with", "hours=1", "--", "sh", "-c", longRun))
 	k.Expect("begun")
 	k.Type("\x03")
+	k.Expect("End job")
+	k.Type("\x03")
+	k.Expect("`tunctl cancel practice 1002")
+	k.WantEnd(exitInterrupted)
+	k = ptytest.Start(t, s.command("run", "practice", "--with", "hours=1", "--", "sh", "-c", longRun))
+	k.Expect("begun")
+	k.Type("\x03")
 	k.Reply("End job", "y")
 	k.Expect("was cancelled")
 	k.WantEnd(exitInterrupted)
-	wait.Until(t, "its job has ended", func() bool { return len(s.live()) == 0 })
+	wait.Until(t, "its job has ended", func() bool { return len(s.live()) == 1 })
 }
 
 func TestRunAcrossAgents(t *testing.T) {

@@ -38,7 +38,8 @@ var changing = []struct {
 	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)( \d+ [A-Z][a-z][a-z])? \d\d:\d\d\b`), "CLOCK"},
 	{regexp.MustCompile(`(^|[^\d:-])\d\d:\d\d(:\d\d)?\b`), "${1}CLOCK"},
 	{regexp.MustCompile(`\b(\d+ d )?\d+ h \d\d min\b|\b\d+ min( \d+ s)?\b|\b\d+(\.\d+)? m?s\b`), "TIME"},
-	{regexp.MustCompile(`\bpid \d+\b`), "pid PID"},
+	{regexp.MustCompile(`\bpid \d+, version [^\s,]+`), "pid PID, version VERSION"},
+	{regexp.MustCompile(`\b1\d{4}\b`), "PORT"}, // one that the script reserved
 	{regexp.MustCompile(`(\S)  +`), "$1  "},
 	{regexp.MustCompile(`(?m) +$`), ""},
 }

@@ -55,6 +55,9 @@ func TestMovingPicture(t *testing.T) {
 	s := newSandboxQueued(t, 5*time.Second)
 	s.write(filepath.Join(s.cluster.Home(), "jupyter.sh"), strings.Replace(lab.JobScript(s.cluster.Dialect()), "\nPORT=", "\nsleep 5\nPORT=", 1))
 	must.Do(t, testprogram.Write(filepath.Join(s.cluster.Home(), "train"), []byte(training)))
+	for _, name := range []string{".bashrc", ".bash_profile"} { // that of this machine's system, and of root, is another one
+		s.write(filepath.Join(s.cluster.Home(), name), "PS1='alice@cn01:~$ '\n")
+	}
 	browser := filepath.Join(t.TempDir(), "browser")
 	must.Do(t, testprogram.Write(browser, []byte(browserScript)))
 	fetchLinks(t, browser)
@@ -83,7 +86,7 @@ func TestMovingPicture(t *testing.T) {
 	page := pageText(t, strings.TrimSpace(s.run("open", "--print")))
 	scene("opened the page\n$", film.Page("localhost:8888/lab", page[0], page[1]), 3*second)
 	k.Type("tunctl ssh jupyter\n")
-	scene("~#", "", second)
+	scene("~$", "", second)
 	k.Type("./train\n")
 	scene("epoch 3: loss", "", 2*second)
 	must.Do(t, s.cluster.Refuse(true))

@@ -140,7 +140,7 @@ func (inv *invocation) onlySession() (string, error) {
 	}
 	if len(cfg.Sessions) == 0 {
 		return "", api.Errorf(api.CodeConfig, "no sessions in %s", cfg.Path).
-			WithHint("`tunctl init` adds one; `tunctl config edit` opens the file; %s", demoHint)
+			WithHint("`tunctl init` adds one; `tunctl config edit` opens the file; %s", demoHint())
 	}
 	return "", api.Errorf(api.CodeUsage, "the config has several sessions: name one").
 		WithHint("available: %s", strings.Join(configuredSessions(cfg), ", "))

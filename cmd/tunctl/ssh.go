@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/client"
 	"tunctl/internal/cmdline"
 	"tunctl/internal/gateway"
 	"tunctl/internal/term"
@@ -64,13 +66,52 @@ func shell(ctx context.Context, inv *invocation) error {
 		return err
 	}
 	req.Node = cmp.Or(inv.String("node"), req.Node)
+	began := time.Now()
 	conn, err := dialGateway(ctx, inv, req)
+	if isLost(err) && ctx.Err() == nil {
+		return whyLost(ctx, inv, name, req, began)
+	}
 	if err != nil {
 		return inv.withNearSession(name, err)
 	}
 	defer func() { _ = conn.Close() }()
 	tty := term.IsTerminal(inv.In) && term.IsTerminal(inv.Out) && !inv.Bool("T") && (len(words) == 0 || inv.Bool("t"))
-	return exitOf(name, runRemote(ctx, inv.Terminal, conn, strings.Join(words, " "), tty))
+	err = runRemote(ctx, inv.Terminal, conn, strings.Join(words, " "), tty)
+	if !isLost(err) || ctx.Err() != nil {
+		return exitOf(name, err)
+	}
+	if tty { // the cursor is where its program left it
+		inv.Say("")
+	}
+	return whyLost(ctx, inv, name, req, began)
+}
+
+// isLost reports whether the connection to the agent ended before the command did, or while it was opened.
+func isLost(err error) bool {
+	_, missing := errors.AsType[*ssh.ExitMissingError](err)
+	return missing || errors.Is(err, io.EOF)
+}
+
+// whyLost says why a shell or a command ended without an exit status, and what to run next.
+func whyLost(ctx context.Context, inv *invocation, name string, req api.StreamRequest, began time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	hint := fmt.Sprintf("`tunctl ssh %s` connects again", name)
+	st, err := inv.client.Status(ctx)
+	if demoEnded(inv.paths) {
+		hint = "the demo has ended, and its job with it"
+	} else if errors.Is(err, client.ErrNotRunning) && req.Session != "" {
+		hint = fmt.Sprintf("the job keeps running: `tunctl up %s` reconnects", req.Session)
+	}
+	if errors.Is(err, client.ErrNotRunning) || err == nil && st.Agent.Since.After(began) {
+		return api.Errorf(api.CodeAgent, "the connection to %s ended: the agent was stopped or restarted", name).WithHint("%s", hint)
+	}
+	req.Kind, req.Connected, req.Unattended = api.StreamGateway, true, true
+	_, err = inv.client.Stream(ctx, req) // refused with the reason, or ends with this program
+	if api.HasCode(err, api.CodeJobEnded) || api.HasCode(err, api.CodeNotReady) {
+		return api.Errorf(api.CodeFailed, "the connection to %s ended: %w", name, err).WithHint("%s", hintOf(err))
+	}
+	return lost(name, err).WithHint("%s", hint)
 }
 
 // dialGateway is an SSH client of the agent's gateway, whose host key is in the state folder.
@@ -115,7 +156,7 @@ func exitOf(name string, err error) error {
 	return err
 }
 
-func lost(name string, err error) error {
+func lost(name string, err error) *api.Error {
 	return api.Errorf(api.CodeUnreachable, "the connection to %s was lost", name).Because(err)
 }
 
@@ -178,7 +219,11 @@ func allocateTerminal(ctx context.Context, t *term.Terminal, s *ssh.Session) (re
 		width, height = 80, 24
 	}
 	kind := cmp.Or(os.Getenv("TERM"), "xterm")
-	if refused := s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1}); refused != nil {
+	refused := s.RequestPty(kind, height, width, ssh.TerminalModes{ssh.ECHO: 1})
+	if isLost(refused) {
+		return nil, refused
+	}
+	if refused != nil {
 		t.Say("tunctl: the host refused a terminal; continuing without one")
 		return func() {}, nil //nolint:nilerr // as ssh does
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the included file
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"tunctl/internal/gateway"
 	"tunctl/internal/home"
 	"tunctl/internal/lists"
+	"tunctl/internal/posixsh"
 	"tunctl/internal/term"
 )
 
@@ -41,12 +43,13 @@ func sshConfigCommand(t *term.Terminal) *cli.Command {
 
 func sshConfigInstall(_ context.Context, inv *invocation) error {
 	p := inv.paths
-	file, err := personalSSHConfig(p)
+	file, own, err := personalSSHConfig(p)
 	if err != nil {
 		return err
 	}
-	if err := refusePractice(p, file); err != nil {
-		return err
+	if own && isPractice(p) { // which is removed, and the Include line would stay
+		return api.Errorf(api.CodeUsage, "the practice cluster does not change your own %s", file).
+			WithHint("set TUNCTL_SSH_CONFIG=FILE to write to another file, for `ssh -F FILE`")
 	}
 	if _, err := gateway.HostKey(p.Gateway()); err != nil {
 		return err
@@ -65,11 +68,15 @@ func sshConfigInstall(_ context.Context, inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	done := inv.Paint(term.Green, "✓")
-	inv.Say("%s `ssh HOST%s` shares the connection of tunctl%s", done, aliasSuffix, examples(hosts))
-	inv.Say("%s `ssh SESSION%s` is inside the job of a session, while it runs%s", done, aliasSuffix, examples(names[len(hosts):]))
+	done, ssh := inv.Paint(term.Green, "✓"), "ssh"
+	if !own {
+		ssh += " -F " + posixsh.Quote(file)
+	}
+	inv.Say("%s `%s HOST%s` shares the connection of tunctl%s", done, ssh, aliasSuffix, examples(hosts))
+	inv.Say("%s `%s SESSION%s` is inside the job of a session, while it runs%s", done, ssh, aliasSuffix, examples(names[len(hosts):]))
+	inv.Say("  by an Include line at the top of %s", file)
 	if backup != "" {
-		inv.Say("the backup of %s is %s", file, backup)
+		inv.Say("  the backup of that file is %s", backup)
 	}
 	return nil
 }
@@ -89,7 +96,7 @@ func examples(names []string) string {
 
 func sshConfigRemove(_ context.Context, inv *invocation) error {
 	p := inv.paths
-	file, err := personalSSHConfig(p)
+	file, _, err := personalSSHConfig(p)
 	if err != nil {
 		return err
 	}
@@ -108,28 +115,12 @@ func sshConfigRemove(_ context.Context, inv *invocation) error {
 	return nil
 }
 
-// refusePractice keeps the practice cluster out of the user's own ssh config: its home is
-// removed, and the Include line would stay.
-func refusePractice(p home.Paths, file string) error {
-	own, err := ownSSHConfig()
-	if err != nil || file != own || !isPracticeHome(p) {
-		return err
-	}
-	return api.Errorf(api.CodeUsage, "the practice cluster does not change your own %s", own).
-		WithHint("set TUNCTL_SSH_CONFIG=FILE to write to another file, for `ssh -F FILE`")
-}
-
-func ownSSHConfig() (string, error) {
+// personalSSHConfig is the file that the user's ssh reads, and whether it does so without -F.
+func personalSSHConfig(p home.Paths) (file string, own bool, err error) {
 	dir, err := os.UserHomeDir()
-	return filepath.Join(dir, ".ssh", "config"), err
-}
-
-// personalSSHConfig is the file that the user's ssh reads.
-func personalSSHConfig(p home.Paths) (string, error) {
-	if file := sshConfigFile(readConfig(p)); file != "" {
-		return file, nil
-	}
-	return ownSSHConfig()
+	usual := filepath.Join(dir, ".ssh", "config")
+	file = cmp.Or(sshConfigFile(readConfig(p)), usual)
+	return file, file == usual, err
 }
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }

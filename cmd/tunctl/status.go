@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -86,7 +87,7 @@ func showStatus(inv *invocation, st api.Status) error {
 func printStatus(t *term.Terminal, st api.Status, named bool) error {
 	switch {
 	case st.Agent == nil && len(st.Sessions) > 0:
-		t.Say(noAgent)
+		t.Say("%s", strings.TrimSuffix(noAgent+"; "+runningDemo(), "; "))
 	case st.Agent == nil:
 		t.Say("the agent is not running: nothing is up")
 	default:
@@ -96,7 +97,7 @@ func printStatus(t *term.Terminal, st api.Status, named bool) error {
 	warnAboutConfig(t, st)
 	warnAboutOutdated(t, st.Hosts)
 	if len(st.Sessions) == 0 {
-		t.Say("no sessions yet: `tunctl init` adds one; " + demoHint)
+		t.Say("no sessions yet: `tunctl init` adds one; %s", demoHint())
 		return nil
 	}
 	if _, err := fmt.Fprint(t.Out, show.Status(term.LayoutFor(t.Out), st, named, time.Now())); err != nil {

@@ -28,7 +28,7 @@ func TestWatchTerminated(t *testing.T) {
 	if !lines.Scan() {
 		t.Fatal("it showed nothing")
 	}
-	if first := lines.Text(); first != "SESSION  HOST      STATE        JOB  LEFT  TRAFFIC" {
+	if first := lines.Text(); first != "SESSION  HOST      STATE  JOB  LEFT  TRAFFIC" {
 		t.Errorf("not the plain table: %q", first)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -111,7 +111,7 @@ func TestWatchWithoutAgent(t *testing.T) {
 func TestWatchOneSession(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
-	s.setConfig(sandboxConfig + "[session.other]\nhost = \"practice\"\nforward = [\"18778:localhost:22\"]\n")
+	s.setConfig(sandboxConfig + "[session.other]\nhost = \"practice\"\nforward = [\"0:localhost:22\"]\n")
 	s.run("agent", "start")
 	all, one := s.watch(80, 24), s.watch(80, 24, "jupyter")
 	all.ExpectScreen("other")
@@ -153,7 +153,7 @@ func TestWatchKeys(t *testing.T) {
 	s.cluster.AllowExtend(true)
 	s.run("agent", "start")
 	k := s.watch(80, 24)
-	k.ExpectScreen("not running")
+	k.ExpectScreen("  down  ")
 	k.Type("u")
 	k.ExpectScreen("ready")
 
@@ -161,7 +161,7 @@ func TestWatchKeys(t *testing.T) {
 	k.ExpectScreen("How much longer")
 	k.Type("soon\r")
 	k.ExpectScreen(`"soon" is not a time`)
-	k.Type("e2h\r")
+	k.Type("2h\r") // it asks again
 	k.ExpectScreen("runs until")
 
 	k.Type("o") // there is no browser here
@@ -191,7 +191,7 @@ func TestWatchKeys(t *testing.T) {
 		t.Errorf("whose log is it?\n%s", screen)
 	}
 	k.Type("1d")
-	k.ExpectScreen("jupyter is down; job 1001 keeps running") // the answer, which must not overwrite what comes next
+	k.ExpectScreen("jupyter is disconnected; job 1001 keeps running") // the answer, which must not overwrite what comes next
 	s.run("agent", "stop")
 	k.ExpectScreen("the agent has stopped; waiting for the next one")
 	s.run("agent", "start")
@@ -219,7 +219,7 @@ func TestWatchLogin(t *testing.T) {
 	t.Parallel()
 	const link = "https://iam.example.org/device?user_code=ABCD"
 	s, _, _ := deviceLogin(t, link)
-	s.setConfig("[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"18777:localhost:5432\"]\n")
+	s.setConfig("[host.device]\nsite = \"device\"\n\n[session.db]\nhost = \"device\"\nforward = [\"0:localhost:5432\"]\n")
 	s.run("agent", "start")
 	k := s.watch(80, 24)
 	k.ExpectScreen("db")

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
+	"tunctl/internal/words"
 	"tunctl/tunnel/sshconfig"
 )
 
@@ -55,11 +57,10 @@ func (inv *invocation) destination(ctx context.Context, name string) (api.Stream
 
 // downError says that a session is down and, if it has a job, when that was last seen.
 func downError(st api.Status, session string) error {
-	e := api.Errorf(api.CodeNotReady, "session %s is down", session).WithHint("`tunctl up %s` starts it", session)
 	if s, ok := st.Session(session); ok && s.Cause != "" {
-		e.Message, e.Hint = e.Message+": "+s.Cause, s.Hint
+		return api.Errorf(api.CodeNotReady, "session %s is %s: %s", session, words.Session(s, time.Now()), s.Cause).WithHint("%s", s.Hint)
 	}
-	return e
+	return api.Errorf(api.CodeNotReady, "session %s is down", session).WithHint("`tunctl up %s` starts it", session)
 }
 
 // loginNode is the host of a destination: that of the session, not inside its job.
@@ -114,7 +115,7 @@ func parseDestination(cfg *configs.Config, st api.Status, name string) api.Strea
 }
 
 func knownDestination(cfg *configs.Config, st api.Status, name string) (api.StreamRequest, bool) {
-	if slices.Contains(cfg.HostNames(), name) {
+	if slices.Contains(knownHosts(cfg), name) { // it has priority over a session of that name
 		return api.StreamRequest{Host: name}, true
 	}
 	if s, ok := cfg.Session(name); ok {
@@ -136,7 +137,7 @@ func configuresJob(s configs.Session) bool { return s.Submit != "" || s.Job != "
 // jobSessions are the sessions of the config that ssh reaches as SESSION.tun: those with a
 // job whose name is not that of a host.
 func jobSessions(cfg *configs.Config) []configs.Session {
-	hosts := slices.Sorted(slices.Values(cfg.HostNames()))
+	hosts := knownHosts(cfg)
 	return slices.DeleteFunc(slices.Clone(cfg.Sessions), func(s configs.Session) bool {
 		_, isHost := slices.BinarySearch(hosts, s.Name)
 		return !configuresJob(s) || isHost

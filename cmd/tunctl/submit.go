@@ -69,7 +69,7 @@ func findScript(script string) (string, error) {
 		_, err = os.Stat(whole)
 	}
 	if err != nil {
-		return "", api.Errorf(api.CodeUsage, "%w", err)
+		return "", usagef("no script %q on this machine", file)
 	}
 	return localPrefix + whole, nil
 }

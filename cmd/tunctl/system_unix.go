@@ -14,8 +14,8 @@ func isDrive(string) bool { return false }
 
 // What a newcomer can do, and where no session is needed, in sentences of help and hints.
 const (
-	firstSteps = "New here? ''tunctl demo'' needs no account. Then ''tunctl init'', and ''tunctl up''."
-	demoHint   = "`tunctl demo` needs none"
+	firstSteps = "New here? ''tunctl demo'' needs no account; then ''tunctl init'', ''tunctl up''."
+	trialHint  = "`tunctl demo` needs none"
 )
 
 // demoUnsupported says why the practice cluster cannot run here: it can.

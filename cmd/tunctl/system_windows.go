@@ -14,8 +14,8 @@ func isDrive(word string) bool { return len(word) == 1 }
 
 // What a newcomer can do, and where no session is needed, in sentences of help and hints.
 const (
-	firstSteps = "New here? ''tunctl init'', then ''tunctl up''. ''tunctl demo'', which needs no account, runs in WSL."
-	demoHint   = "`tunctl demo`, which needs none, runs in WSL"
+	firstSteps = "New here? ''tunctl init'', then ''tunctl up''; ''tunctl demo'' runs in WSL."
+	trialHint  = "`tunctl demo`, which needs none, runs in WSL"
 )
 
 // demoUnsupported says why the practice cluster cannot run here: its jobs are shell scripts.

@@ -106,7 +106,6 @@ func opensPage(inv *invocation, name string) bool {
 // up is one `tunctl up`: it requests the session and draws its progress.
 type up struct {
 	*invocation
-	program string // the command that runs this tunctl in another terminal; "": its name
 	json    bool
 	name    string        // of the session
 	others  []string      // the sessions to start after it
@@ -158,7 +157,7 @@ func (u *up) start(ctx context.Context, open bool) error {
 		u.Say("the job serves a web page of an unknown kind; `tunctl open %s` opens it", u.name)
 		return nil
 	}
-	opened, err := openPage(ctx, u.Terminal, u.client, action.Page{Session: u.name}, cmp.Or(u.program, "tunctl"))
+	opened, err := openPage(ctx, u.Terminal, u.client, action.Page{Session: u.name})
 	if opened != "" { // its address was printed just now
 		u.Say("%s opened the page", u.Paint(term.Green, "✓"))
 	}
@@ -172,7 +171,7 @@ func (u *up) bringUp(ctx context.Context) (api.Session, error) {
 		if err != nil {
 			return api.Session{}, err
 		}
-		if u.request != nil { // a request for a session fails on a config with errors, and says why
+		if s, known := st.Session(u.name); u.request != nil || known && s.IsUp() { // a session that is down is not started with errors in the config: that says why
 			warnAboutConfig(u.Terminal, st)
 		}
 	}
