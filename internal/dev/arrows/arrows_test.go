@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	"internal/watchui":   {"internal/action", "internal/api", "internal/client", "internal/ctxtime", "internal/desktop", "internal/latest", "internal/lists", "internal/show", "internal/term", "internal/words"},
 
 	// The agent and what it owns.
-	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localapi", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
+	"internal/agent":           {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/logs", "internal/agent/probe", "internal/agent/session", "internal/agent/settings", "internal/agent/socket", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/home", "internal/localapi", "internal/posixsh", "internal/usage", "jobwatch", "jobwatch/joblog", "jobwatch/remote", "tunnel"},
 	"internal/agent/session":   {"configs", "internal/agent/events", "internal/agent/facts", "internal/agent/forwards", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/run", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/gateway", "internal/latest", "internal/lists", "internal/localapi", "internal/suggest", "internal/usage", "internal/words", "jobwatch", "jobwatch/remote", "tunnel", "tunnel/forward"},
 	"internal/agent/run":       {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/jobnode", "internal/agent/ledger", "internal/agent/logs", "internal/agent/probe", "internal/agent/settings", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "internal/lists", "jobwatch", "jobwatch/detect", "jobwatch/joblog", "jobwatch/remote", "tunnel", "tunnel/node"},
 	"internal/agent/ledger":    {"configs", "internal/agent/facts", "internal/agent/hosts", "internal/agent/settings", "internal/agent/state", "internal/agent/submit", "internal/api", "internal/ctxtime", "internal/latest", "internal/localapi", "jobwatch", "jobwatch/remote", "tunnel"},
@@ -130,6 +130,7 @@ var imports = map[string][]string{
 	"internal/dev/ptytest":         {"internal/dev/wait"},
 	"internal/dev/release":         {},
 	"internal/dev/soak":            {},
+	"internal/dev/testport":        {"internal/dev/wait", "internal/freeport"},
 	"internal/dev/testprogram":     {},
 	"internal/dev/sshtest":         {"internal/api", "tunnel/failure"},
 	"internal/dev/steptest":        {},

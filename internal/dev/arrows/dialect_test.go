@@ -18,7 +18,7 @@ const (
 	// longNames are the tests with more, conditionSwitches the switches without a value that they look at, which are
 	// for tables. Both were there before, and only fall.
 	longNames         = 720
-	conditionSwitches = 497
+	conditionSwitches = 496
 )
 
 func TestDialect(t *testing.T) {

@@ -100,12 +100,17 @@ func measurePage(ctx context.Context, t *testbed) ([]table.Row, error) {
 	}
 	defer stop()
 	var rows []table.Row
-	for _, size := range []int{smallAsset, largeAsset} {
+	// Ten requests after each other take a second at 100 ms, however they are sent: of what ssh takes for the large
+	// ones, that is most.
+	for _, asset := range []struct {
+		size int
+		goal float64
+	}{{smallAsset, 0.75}, {largeAsset, 0.9}} {
 		loaded := table.Samples{}
 		for round := range rounds {
 			for _, s := range all {
 				begun := time.Now()
-				if err := loadPage(ctx, s.address, size); err != nil {
+				if err := loadPage(ctx, s.address, asset.size); err != nil {
 					return nil, err
 				}
 				if round > 0 {
@@ -113,8 +118,8 @@ func measurePage(ctx context.Context, t *testbed) ([]table.Row, error) {
 				}
 			}
 		}
-		name := fmt.Sprintf("a page of %d × %d KB at 100 ms", assets, size>>10)
-		rows = append(rows, table.AtMost(name, plainSSH, "s", loaded.Median(plainSSH), loaded.Median(ours), 0.75))
+		name := fmt.Sprintf("a page of %d × %d KB at 100 ms", assets, asset.size>>10)
+		rows = append(rows, table.AtMost(name, plainSSH, "s", loaded.Median(plainSSH), loaded.Median(ours), asset.goal))
 	}
 	return rows, nil
 }

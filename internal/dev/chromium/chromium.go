@@ -322,6 +322,8 @@ func (p *Page) Evaluate(ctx context.Context, expression string, value any) error
 // loaded is loaded again, as a browser with a window does: it ends all loading when the addresses of the
 // machine change, as they do when another test starts its lab.
 func (p *Page) Until(ctx context.Context, condition string) error {
+	ctx, stop := context.WithTimeout(ctx, never)
+	defer stop()
 	for {
 		holds := new(bool) // nil: it is the browser's own page about an error
 		once, cancel := context.WithTimeout(ctx, answerWithin)
@@ -338,6 +340,9 @@ func (p *Page) Until(ctx context.Context, condition string) error {
 		}
 	}
 }
+
+// never is when a condition will not hold any more, whatever the machine has to do beside.
+const never = 5 * wait.Limit
 
 // answerWithin is when an expression is evaluated again: the browser loses an answer now and then.
 const answerWithin = 10 * time.Second

@@ -109,7 +109,7 @@ func (l *laptop) endsCleanly(s api.Session) {
 	l.t.Helper()
 	l.run("down", "--cancel")
 	l.lab.WaitJob(s.Job.ID, "CANCELLED", "COMPLETED", "")
-	const gone = `for i in $(seq 600); do
+	const gone = `for i in $(seq 1200); do
 	left=$(ls -d /home/hpcuser/.tunctl/job.$1 2>/dev/null; for p in /proc/[0-9]*; do
 		tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qx "SLURM_JOB_ID=$1" && tr '\0' ' ' <"$p/cmdline"
 	done)

@@ -183,7 +183,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	t.Parallel()
 	l := newQuietLaptop(t, notebookNamed("on-the-dashboard"))
 	v := openDashboard(t, l)
-	v.shows("#rest .state", "Not running")
+	v.shows("#rest .state", "Down")
 	v.examine("before the start")
 	v.tabsThrough("Skip to the content", "Overview", "Jobs", "Logs", "History", "Start jupyter", "More for jupyter")
 
@@ -277,7 +277,7 @@ func TestEveryActionOfTheDashboardOnRealParts(t *testing.T) {
 	}
 	v.click("End the job of jupyter")
 	v.click("End the job")
-	v.shows("#rest .state", "Not running")
+	v.shows("#rest .state", "Down")
 	l.lab.WaitJob(s.Job.ID, "CANCELLED", "")
 
 	v.must(v.page.Evaluate(v.ctx, `location.hash = "history"`, nil))

@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"os"
@@ -117,9 +120,9 @@ func (g *gonePages) upgrade() {
 }
 
 // openPages brings a session up, and shows new notebooks in which a cell of some lines runs.
-func openPages(t *testing.T, withPlain bool, lasts time.Duration) *gonePages {
+func openPages(t *testing.T, config string, withPlain bool, lasts time.Duration) *gonePages {
 	t.Helper()
-	l := furnish(t, real.Start(t), withJupyter(notebookConfig))
+	l := furnish(t, real.Start(t), withJupyter(config))
 	prepareNotebooks(l)
 	g := &gonePages{cutter: &cutter{laptop: l}}
 	t.Cleanup(g.close)
@@ -235,9 +238,9 @@ func (g *gonePages) receive(n *notebookTab) (r received) {
 	}
 	r.page = len(page)
 	if n == g.ours {
-		// The last lines are written down within some seconds.
+		// The last lines are written down within some seconds, or more on a busy machine.
 		output := map[int]bool{}
-		for looks := 0; len(page)+len(output) < len(want) && looks < 30; pause(g.t, time.Second) {
+		for looks := 0; len(page)+len(output) < len(want) && looks < 120; pause(g.t, time.Second) {
 			looks++
 			text, _ := g.command("output", "jupyter", "--all").Output() // it fails where there is none
 			output = numbers(string(text))
@@ -282,7 +285,7 @@ func printedIn(t *testing.T, text string) string {
 func TestClosedTab(t *testing.T) {
 	real.Need(t, "ssh", "slurm", "jupyter", "browser")
 	t.Parallel()
-	g := openPages(t, false, 10*time.Second)
+	g := openPages(t, notebookConfig, false, 10*time.Second)
 	g.ours.close()
 	if r := g.receive(g.ours); r.missing > 0 || r.saved != cellLines {
 		t.Fatal(r)
@@ -293,6 +296,26 @@ func TestClosedTab(t *testing.T) {
 	if lines := numbers(saved.text(pageOfNotebooks().printed)); len(lines) != cellLines {
 		t.Errorf("the saved notebook shows %d lines", len(lines))
 	}
+	const code = "os.path.exists"
+	if log := g.agentLog(); strings.Contains(log, code) || !strings.Contains(log, "agent started") {
+		t.Errorf("the agent's log has the cell's code:\n%s", log)
+	}
+	bundle := filepath.Join(t.TempDir(), "bundle.zip")
+	_ = g.command("doctor", "--bundle", bundle).Run() // it fails where something could be better
+	z, err := zip.OpenReader(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = z.Close() }()
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(r); err != nil || bytes.Contains(text, []byte(code)) {
+			t.Errorf("%s of the bundle has the cell's code: %v\n%s", f.Name, err, text)
+		}
+	}
 	g.run("down", "--cancel")
 	if out, _ := g.run("status"); !strings.Contains(out, "1 cell finished while the page was closed") {
 		t.Errorf("without a job, the status is:\n%s", out)
@@ -300,6 +323,27 @@ func TestClosedTab(t *testing.T) {
 	g.run("output", "--clear", "--yes")
 	if out, _ := g.run("status"); strings.Contains(out, "finished while") {
 		t.Errorf("without output, the status is:\n%s", out)
+	}
+}
+
+// TestClosedTabWithoutResume closes a tab while a cell prints, where nothing waits inside the job: the cell goes on,
+// as with ssh -L, and nothing of it is kept.
+func TestClosedTabWithoutResume(t *testing.T) {
+	real.Need(t, "ssh", "slurm", "jupyter", "browser")
+	t.Parallel()
+	g := openPages(t, "[host.lab-login]\nresume = false\n"+notebookConfig, false, 10*time.Second)
+	g.ours.close()
+	if lines := g.printed(g.ours); len(lines) != cellLines {
+		t.Errorf("the cell printed %d lines", len(lines))
+	}
+	if out, err := g.command("output", "jupyter", "--all").CombinedOutput(); err == nil || !strings.Contains(string(out), "no output of session jupyter is kept") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if kept := g.inHome("ls -A .tunctl/output 2>/dev/null || true"); kept != "" {
+		t.Errorf("collected is %s", kept)
+	}
+	if s := g.status(); s.Cells != (api.Cells{}) {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -319,7 +363,7 @@ func TestGonePages(t *testing.T) {
 		for i, o := range list {
 			t.Run(o.name, func(t *testing.T) {
 				t.Parallel()
-				g := openPages(t, true, o.lasts)
+				g := openPages(t, notebookConfig, true, o.lasts)
 				o.happen(g)
 				ours, plain := g.receive(g.ours), g.receive(g.plain)
 				notes[i] = func(row []string) { noteGone(row, g.version, ours, plain.missing) }

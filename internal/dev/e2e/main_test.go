@@ -11,12 +11,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"tunctl/internal/api"
 	"tunctl/internal/client"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/dev/testprogram"
 	"tunctl/internal/dev/wait"
 	"tunctl/internal/home"
@@ -60,14 +60,11 @@ func newQuietLaptop(t *testing.T, config string) *laptop {
 	return l
 }
 
-// lastPort is the last one that a laptop of this process got for its page.
-var lastPort atomic.Int32
-
 // furnish makes a laptop that is not yet closed by itself. PORT in its config is a port
 // that no other laptop has.
 func furnish(t *testing.T, lab *real.Lab, config string) *laptop {
 	t.Helper()
-	l := &laptop{t: t, lab: lab, home: filepath.Join(t.TempDir(), "h"), port: 18800 + int(lastPort.Add(1))}
+	l := &laptop{t: t, lab: lab, home: filepath.Join(t.TempDir(), "h"), port: testport.Free(t)}
 	config = strings.ReplaceAll(config, "PORT", strconv.Itoa(l.port))
 	l.env = append(os.Environ(), "TUNCTL_HOME="+l.home, "TUNCTL_CONFIG=", "TUNCTL_SSH_CONFIG="+lab.SSHConfig(),
 		"TUNCTL_PRACTICE=1", "SSH_AUTH_SOCK=", "DISPLAY=", "BROWSER=", "NO_COLOR=1")

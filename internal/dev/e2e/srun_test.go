@@ -8,6 +8,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 )
 
 // typedServer is a server started by hand in an allocation: no file has its output.
@@ -35,9 +36,9 @@ func TestAServerThatPrintsToATerminalOnlyIsAttachedToOnRealSlurm(t *testing.T) {
 }
 
 // typedJob waits until the job called typed runs.
-func (l *laptop) typedJob() string {
+func (l *laptop) typedJob() (id string) {
 	l.t.Helper()
-	for range 60 {
+	wait.Until(l.t, "the job runs", func() bool {
 		out, _ := l.run("jobs", "lab-login", "--json")
 		var jobs []api.Job
 		if err := json.Unmarshal([]byte(out), &jobs); err != nil {
@@ -45,10 +46,10 @@ func (l *laptop) typedJob() string {
 		}
 		for _, j := range jobs {
 			if j.Name == "typed" && j.State == api.JobRunning {
-				return j.ID
+				id = j.ID
 			}
 		}
-	}
-	l.t.Fatal("the job never runs")
-	return ""
+		return id != ""
+	})
+	return id
 }

@@ -8,6 +8,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,7 +25,7 @@ const (
 	rounds = 10
 	jobs   = 200
 
-	goalPaint  = 100.0 // ms
+	goalPaint  = 100.0 // ms more than a page of one word: what the browser itself takes differs by machines
 	goalWeight = 300.0 // kB
 	goalFrame  = 50.0  // ms: what takes longer is noticed
 )
@@ -50,10 +53,15 @@ func bench(ctx context.Context, program string) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench: dashboard")
-	if err := page.Navigate(ctx, f.link); err != nil {
+	word := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `<!doctype html><title>word</title><p id="link">Live`)
+	}))
+	defer word.Close()
+	theirs, err := measurePaints(ctx, page, word.URL)
+	if err != nil {
 		return err
 	}
-	paints, err := measurePaints(ctx, page)
+	paints, err := measurePaints(ctx, page, f.link)
 	if err != nil {
 		return err
 	}
@@ -67,8 +75,8 @@ func bench(ctx context.Context, program string) error {
 		return err
 	}
 	table.Print(os.Stdout, []table.Row{
-		atMost(fmt.Sprintf("dashboard, first paint, median of %d loads", rounds), "ms", paints.Median(paint), goalPaint),
-		atMost("… slowest", "ms", slices.Max(paints[paint]), goalPaint),
+		paintRow(fmt.Sprintf("dashboard, first paint, median of %d loads", rounds), theirs.Median(paint), paints.Median(paint)),
+		paintRow("… slowest", slices.Max(theirs[paint]), slices.Max(paints[paint])),
 		atMost("dashboard, weight of the page and its files", "kB", weight, goalWeight),
 		atMost(fmt.Sprintf("dashboard with %d jobs, longest frame while all change", jobs), "ms", frame, goalFrame),
 	})
@@ -79,10 +87,20 @@ func atMost(measure, unit string, ours, goal float64) table.Row {
 	return table.Row{Measure: measure, Ours: ours, Unit: unit, Goal: fmt.Sprintf("≤ %.0f %s", goal, unit), Reached: ours <= goal}
 }
 
+func paintRow(measure string, theirs, ours float64) table.Row {
+	return table.Row{
+		Measure: measure, Peer: "a page of one word", Theirs: theirs, Ours: ours, Unit: "ms",
+		Goal: fmt.Sprintf("≤ %.0f ms more", goalPaint), Reached: ours <= theirs+goalPaint,
+	}
+}
+
 const paint = "paint"
 
-// measurePaints loads the page again and again. Nothing of it is cached.
-func measurePaints(ctx context.Context, page *chromium.Page) (table.Samples, error) {
+// measurePaints loads a page again and again. Nothing of it is cached.
+func measurePaints(ctx context.Context, page *chromium.Page, link string) (table.Samples, error) {
+	if err := page.Navigate(ctx, link); err != nil {
+		return nil, err
+	}
 	samples := table.Samples{}
 	for i := range rounds + 1 {
 		if err := page.Until(ctx, `document.getElementById("link")?.textContent === "Live" && performance.getEntriesByName("first-contentful-paint").length`); err != nil {
