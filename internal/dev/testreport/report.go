@@ -39,6 +39,7 @@ type report struct {
 	out     io.Writer
 	output  map[test][]string   // of tests that are not over, and of packages
 	failed  map[string][]string // by package, the output of tests that failed
+	summary []string            // of each of these its name and what it logged, in short
 	parents map[test]bool       // tests that have parts
 	times   []took
 	skipped map[string][]test // by reason
@@ -88,6 +89,12 @@ func (r *report) testOver(e event) {
 	switch e.Action {
 	case "fail":
 		r.failed[e.Package] = append(r.failed[e.Package], r.output[at]...)
+		r.summary = append(r.summary, "  "+e.Package+" "+e.Test)
+		for _, line := range r.output[at] {
+			if said.MatchString(line) {
+				r.summary = append(r.summary, fmt.Sprintf("    %.200s", strings.TrimSpace(line)))
+			}
+		}
 	case "skip":
 		why := reason(r.output[at])
 		r.skipped[why] = append(r.skipped[why], at)
@@ -151,6 +158,9 @@ func (r *report) progress(wall time.Duration) {
 func (r *report) end(wall, busy time.Duration, good bool) {
 	r.tellSlowest()
 	r.tellSkipped()
+	if len(r.summary) > 0 {
+		fmt.Fprintf(r.out, "\nFailed, with the first line of each message; all of it is above:\n%s\n", strings.Join(r.summary, "\n"))
+	}
 	fmt.Fprintf(r.out, "\n%d tests and parts of tests passed, %d failed, %d were not run; %v, and %v of processors\n",
 		r.counts["pass"], r.counts["fail"], r.counts["skip"], wall.Round(time.Second), busy.Round(time.Second))
 	if !good {

@@ -52,7 +52,7 @@ func TestWhatFailedIsShownInFullAndWhatPassedBesideItIsNot(t *testing.T) {
 	if !strings.HasPrefix(got, "    p_test.go:3: wrong\n--- FAIL: TestBad (0.00s)\nFAIL\nFAIL\tp\t0.10s\n") {
 		t.Errorf("got:\n%s", got)
 	}
-	if strings.Contains(got, "all is well") || !strings.HasSuffix(got, "1 tests and parts of tests passed, 1 failed, 0 were not run; 1m30s, and 3m0s of processors\nFAIL\n") {
+	if strings.Contains(got, "all is well") || !strings.HasSuffix(got, "all of it is above:\n  p TestBad\n    p_test.go:3: wrong\n\n1 tests and parts of tests passed, 1 failed, 0 were not run; 1m30s, and 3m0s of processors\nFAIL\n") {
 		t.Errorf("got:\n%s", got)
 	}
 }
