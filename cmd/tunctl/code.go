@@ -87,7 +87,6 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 	s, known := st.Session(name)
 	set, configured := cfg.Session(name)
 	isHost := slices.Contains(knownHosts(cfg), name)
-	const up = "`tunctl up %s` starts it, or waits for it; then run this again"
 	switch {
 	case isHost && known: // the host has the name NAME.tun
 		return s, api.Errorf(api.CodeConfig, "%s%s is the login node of host %[1]s, not the job of session %[1]s", name, aliasSuffix).
@@ -101,10 +100,10 @@ func (inv *invocation) sessionInside(ctx context.Context, name string) (api.Sess
 		return s, api.Errorf(api.CodeUsage, "session %s has only forwards: there is no job to open an editor in", name).
 			WithHint("`tunctl init` adds a session with a job")
 	case !s.IsUp():
-		return s, api.Errorf(api.CodeNotReady, "session %s is %s%s", name, s.State, show.Because(s.Cause)).WithHint(up, name)
+		return s, downError(st, name)
 	case !s.RunsJob() || s.Job.Node == "":
 		return s, api.Errorf(api.CodeNotReady, "the job of session %s does not run yet: it is %s%s", name, s.State, show.Because(s.Cause)).
-			WithHint(up, name)
+			WithHint("`tunctl up %s` waits for it; then run this again", name)
 	}
 	return s, nil
 }

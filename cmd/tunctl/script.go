@@ -53,6 +53,9 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 	sites := loadSites(inv.Terminal, inv.paths)
 	cfg := readConfig(inv.paths)
 	if s, ok := cfg.Session(name); ok {
+		if inv.IsSet("app") {
+			return nil, usagef("--app is for the script of a site: the config says what session %s runs", name)
+		}
 		return sessionJob(ctx, inv.client, sites, cfg, s, with)
 	}
 	site, err := sites.Find(name)

@@ -283,7 +283,7 @@ func (c *checkup) page(ctx context.Context, f facts.Facts) {
 		if f.Doing.Text != "" && !f.Job().State.Ended() && !f.Job().State.Waiting() {
 			c.add("page", api.CheckUnknown, f.Doing.Text, "")
 		}
-	case ep.Reach == api.ReachNode: // only the prober has a connection to the node
+	case ep.Reach == api.ReachNode, f.Answers && errors.Is(err, api.ErrProhibited): // only the prober has the way there
 		c.ok("page", "the page is reached on its node %s", f.Job().Node)
 	case ep.TakesOneClient():
 		c.add("page", api.CheckUnknown, ep.Address()+" takes one client, so that tunctl does not connect to it", "")

@@ -134,7 +134,7 @@ func TestExamine(t *testing.T) {
 		},
 		"the state folder is a file": {func(t *testing.T, w *Environment) {
 			write(t, w.State, "", 0o600)
-		}, "state", api.CheckBad, "cannot create", "TUNCTL_HOME"},
+		}, "state", api.CheckBad, "cannot create", "make the folder writable, or free disk space; TUNCTL_HOME"},
 		"the agent is stuck": {
 			func(_ *testing.T, w *Environment) {
 				w.Status = func(context.Context) (api.Status, error) {

@@ -326,7 +326,7 @@ func JupyterBase(path string) string {
 func DialError(err error) error {
 	switch {
 	case errors.Is(err, api.ErrProhibited):
-		return errors.New("the host does not allow forwarding to this address")
+		return fmt.Errorf("%w to this address", api.ErrProhibited)
 	case errors.Is(err, api.ErrRefused):
 		return errNoListener
 	case errors.Is(err, context.DeadlineExceeded):

@@ -130,7 +130,7 @@ func isExportedLock(f *ast.Field) bool {
 // The sums. Moving lines from Go into other files changes only which sum has them.
 const (
 	allLines   = 63000
-	otherLines = 5401
+	otherLines = 5403
 )
 
 // largeTypes are those that were beyond the limits when these were set: files with methods, and methods.

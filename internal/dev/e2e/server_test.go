@@ -94,6 +94,10 @@ func TestPageOnHost(t *testing.T) {
 	if code := openAsABrowser(t, page); code != http.StatusOK {
 		t.Errorf("the page answers %d", code)
 	}
+	checks, _ := l.command("doctor", "--all", "jupyter").Output() // it fails where something else could be better
+	if !strings.Contains(string(checks), "✓ page ") {
+		t.Errorf("doctor says:\n%s", checks)
+	}
 	l.run("down", "--cancel")
 }
 
