@@ -137,6 +137,15 @@ k.add_credit(WINDOW_SIZE)
 feed(server, b"after", k)
 turn(lambda: sent(k) == HEAD + lines + b"after")
 `,
+		"what a client that ends sends after that": `
+k, server = page()
+k.request({"id": "c"})
+relay.entrance = True
+relay.way.source, client = os.pipe()
+os.write(client, HEADER.pack(0, END, 0) + HEADER.pack(0, ACK, COUNT.size) + COUNT.pack(99))
+relay.receive(relay.way.source, READ)
+assert not relay.ending and relay.kernels == [k]
+`,
 		"the number of another client's channel": `
 k, server = page()
 k.request({"id": "c"})

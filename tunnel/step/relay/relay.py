@@ -207,9 +207,9 @@ class Relay:
             return
         self.heard = time.monotonic()
         self.way.received += len(data)
-        inbox, start = self.inbox, 0
+        inbox, start, way = self.inbox, 0, self.way
         inbox += data
-        while len(inbox) - start >= HEADER.size and not self.ending:
+        while len(inbox) - start >= HEADER.size and not self.ending and self.way is way:  # what follows its END counts no more
             number, kind, length = HEADER.unpack_from(inbox, start)
             if length > FRAME_LIMIT:
                 sys.stderr.write("the relay got what is not a frame\n")
