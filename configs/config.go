@@ -8,6 +8,7 @@
 package configs
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"os"
@@ -208,10 +209,7 @@ func (s *source) unknownKey(n *node, known []string) {
 	if hint == "" && slices.Contains(s.kinds, "session") {
 		hint = elsewhere(n.key)
 	}
-	if hint == "" {
-		hint = "available: " + strings.Join(known, ", ")
-	}
-	s.addError(n.keyAt, hint, "unknown key %q%s", n.key, n.where())
+	s.addError(n.keyAt, cmp.Or(hint, "available: "+strings.Join(known, ", ")), "unknown key %q%s", n.key, n.where())
 }
 
 // unknownTable reports each table that is written below an unknown key.
