@@ -37,6 +37,13 @@ func TestTheBuiltInJobServesJupyterWhereThereIsOne(t *testing.T) {
 		url = notebookURL.FindStringSubmatch(string(text))
 		return url != nil
 	})
+	wait.Until(t, "the server listens, which JupyterLab 4 does after that line", func() bool {
+		conn, err := client.Dial("tcp", net.JoinHostPort(url[1], url[2]))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
 	if status, body := get(t, client, url, "/api/status?token="+url[3]); status != 200 || !strings.Contains(body, "kernels") {
 		t.Errorf("status %d: %s", status, body)
 	}
