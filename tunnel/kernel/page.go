@@ -54,13 +54,16 @@ func New(conn *step.KernelConn, server *Server) *Page {
 }
 
 // Read reads what the page gets. That it reads again says that the page has what was read before: of a page that
-// has left since, the relay is told that first.
+// has left since, the relay is told that first. One that has left gets nothing more: the next one gets it, too.
 func (p *Page) Read(b []byte) (int, error) {
 	p.settle()
 	n, err := p.KernelConn.Read(b)
-	p.reading.server.Follow(b[:n])
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for p.left && n > 0 {
+		n, err = p.KernelConn.Read(b) // it is closed
+	}
+	p.reading.server.Follow(b[:n])
 	if err != nil && n == 0 && p.reading.server.Between() {
 		n = copy(b, p.farewell)
 		if p.farewell = nil; n > 0 {

@@ -497,10 +497,7 @@ func LastKnown(cfg *configs.Config, stateFile string) (api.Status, error) {
 // knownSessions are the sessions of the config, in its order, and those of other names whose job
 // may still run, all as if they were down.
 func knownSessions(cfg *configs.Config, store *state.Store, now time.Time) []api.Session {
-	sessions := make([]api.Session, 0, len(cfg.Sessions))
-	for _, c := range cfg.Sessions {
-		sessions = append(sessions, lastKnown(c, store.Session(c.Name), now))
-	}
+	sessions := lists.Map(cfg.Sessions, func(c configs.Session) api.Session { return lastKnown(c, store.Session(c.Name), now) })
 	for _, name := range store.Live() {
 		if _, configured := cfg.Session(name); configured {
 			continue

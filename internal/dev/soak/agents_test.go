@@ -272,7 +272,7 @@ func (p *page) read(ctx context.Context) {
 			}
 			p.mayRepeat = false
 			if n != p.next {
-				p.t.Errorf("page %d got line %d, not %d", p.number, n, p.next)
+				p.t.Errorf("%s: page %d got line %d, not %d", time.Now().Format(time.TimeOnly), p.number, n, p.next)
 				return
 			}
 			p.next++
@@ -355,6 +355,7 @@ func (p *program) breakAgents(length time.Duration) string {
 			kind = 0
 		}
 		counts[kind]++
+		p.t.Logf("%s: %s", time.Now().Format(time.TimeOnly), kinds[kind])
 		switch kind {
 		case 0:
 			p.kill()
@@ -392,7 +393,6 @@ func (p *program) kill() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.killed.Add(1)
 	agent, err := os.FindProcess(st.Agent.PID)
 	if err == nil {
 		err = agent.Kill()
@@ -400,4 +400,5 @@ func (p *program) kill() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.killed.Add(1) // before there is another one that a page can connect to
 }
