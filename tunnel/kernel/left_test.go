@@ -27,8 +27,8 @@ func (c *leavingConn) Read(b []byte) (n int, err error) {
 
 func (c *leavingConn) Close() error { return nil }
 
-// TestPageThatLeavesWhileItReads: the relay was not told that the page has this, so that the next page gets it.
-func TestPageThatLeavesWhileItReads(t *testing.T) {
+// TestPageLeavingDuringRead: the relay was not told that the page has this, so that the next page gets it.
+func TestPageLeavingDuringRead(t *testing.T) {
 	c := &leavingConn{has: []byte("frames")}
 	c.page = &Page{KernelConn: &step.KernelConn{Conn: c}}
 	if n, err := c.page.Read(make([]byte, 100)); n > 0 || err == nil {
