@@ -338,10 +338,10 @@ func (f *Facts) NotRunning(shown api.Session, cfg configs.Session, start string,
 		return failed(api.CodeNotReady, up+" waits for it", format, args...)
 	}
 	switch {
-	case job != nil && job.State == api.JobCompleting:
-		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, name)
 	case f.JobOver():
 		return failed(api.CodeJobEnded, start, "%s", EndText(job, now))
+	case job != nil && (job.State == api.JobCompleting || f.Cancelled()):
+		return failed(api.CodeJobEnded, start, "job %s of session %s is ending", job.ID, name)
 	case state == api.SessionDown && IsLive(shown.Job):
 		return failed(api.CodeNotReady, up+" reconnects", "session %s is %s: %s", name, words.Session(shown, now), cause)
 	case state == api.SessionDown:

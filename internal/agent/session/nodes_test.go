@@ -24,6 +24,8 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 	runs.End = time.Now().Add(time.Hour)
 	queued := job(api.JobQueued, "")
 	queued.Reason = "Priority"
+	cancelled := saved(runs, nil)
+	cancelled.Submissions[0].Cancel = true
 	for name, tt := range map[string]struct {
 		facts   facts.Facts
 		code    api.Code
@@ -35,6 +37,9 @@ func TestASessionWithoutARunningJobSaysWhyAndWhatToRun(t *testing.T) {
 		},
 		"down, and its job runs": {
 			facts.Facts{Saved: saved(runs, nil)}, api.CodeNotReady, "session jupyter is disconnected: job 48213 was last seen running; it is charged until ", "`tunctl up jupyter` reconnects",
+		},
+		"down, and its job is to end": {
+			facts.Facts{Saved: cancelled}, api.CodeJobEnded, "job 48213 of session jupyter is ending", "`tunctl up jupyter` starts a new one",
 		},
 		"down, and its job is queued": {
 			facts.Facts{Saved: saved(queued, nil)}, api.CodeNotReady, "session jupyter is disconnected: job 48213 was last seen queued, and will run", "`tunctl up jupyter` reconnects",
