@@ -120,7 +120,7 @@ func (b *Drafts) isFolder(ctx context.Context, workdir, file string) (bool, erro
 		file = "$HOME/" + rest
 	}
 	word := strings.NewReplacer("$HOME", `'"$HOME"'`, "$USER", `'"$USER"'`).Replace(posixsh.Quote(file))
-	res, err := b.host.sh.Plain(ctx, "cd "+posixsh.QuotePath(cmp.Or(workdir, "~"))+" && test -d "+word)
+	res, err := b.host.sh.Plain(ctx, "cd "+hostPath(cmp.Or(workdir, "~"))+" && test -d "+word)
 	return err == nil && res.Exit == 0, err
 }
 
@@ -343,7 +343,7 @@ const maxScript = "65536"
 func (b *Drafts) variables(ctx context.Context, d *sched.Directives, s Submission) (names []string, known bool, err error) {
 	script := "env | LC_ALL=C sed -n 's/^\\([A-Z][A-Z0-9_]*\\)=..*/\\1/p'\n" // names only: values may be secret
 	if d.Defaults != "" {
-		script = "cd " + posixsh.QuotePath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\nif " + d.Defaults + "; then exit 3; fi\n" + script
+		script = "cd " + hostPath(cmp.Or(s.Workdir, "~")) + " 2>/dev/null\nif " + d.Defaults + "; then exit 3; fi\n" + script
 	}
 	if err := b.host.turn.Lock(ctx); err != nil {
 		return nil, false, err

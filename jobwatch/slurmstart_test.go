@@ -32,10 +32,16 @@ func TestStartTime(t *testing.T) {
 	m := jobtest.NewMachine(t)
 	m.Program(t, "sbatch", testOnly)
 	m.Write(t, "nb.sh", "#!/bin/sh\r\necho it is mine\r\n")
+	if err := os.Mkdir(m.File("work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	here := t.TempDir()
+	t.Setenv("HOME", here)
 	want := time.Date(2026, 11, 15, 0, 38, 26, 0, time.UTC)
 	for name, s := range map[string]Submission{
 		"a script here":  {Content: []byte("#!/bin/sh\r\necho it is mine\r\n"), Base: "nb.sh", Args: []string{"--comment=a b"}},
 		"a script there": {Script: "~/nb.sh", Args: []string{"--comment=a b"}},
+		"a folder here": {Script: "~/nb.sh", Workdir: here + "/work", Args: []string{"--comment=a b"}},
 	} {
 		start, err := slurmWatcher(m).TestStart(t.Context(), s)
 		if err != nil || !start.At.Equal(want) || start.Submitted != "" {

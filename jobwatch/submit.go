@@ -219,7 +219,7 @@ func (w *Watcher) TestStart(ctx context.Context, s Submission) (sched.Start, err
 		}
 		defer w.host.turn.Unlock()
 	}
-	start, err := scheduler.TestStart(ctx, w.host.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: s.Workdir})
+	start, err := scheduler.TestStart(ctx, w.host.sh, sched.Trial{PrintScript: printScript(s), Args: s.Args, Workdir: hostPath(cmp.Or(s.Workdir, "~"))})
 	if start.Submitted != "" {
 		w.host.Log.Warn("the test of a job submitted it", "job", start.Submitted, "cancelled", start.Cancelled)
 		w.changed()

@@ -129,6 +129,7 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 	job = s.AsRequested(job, id)
 	job.Hint = releaseWords.ReplaceAllString(job.Hint, fmt.Sprintf("release it with `tunctl ssh %s $1 %s`", x.poll.host.Host, job.ID))
 	x.missed, x.known = time.Time{}, true
+	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
 	if x.isOutdatedLocked(job) {
 		job = x.job
 	}
@@ -140,7 +141,6 @@ func (x *Watch) update(s sched.Scheduler, job api.Job) {
 		job.Restarts = max(job.Restarts, x.job.Restarts)
 	}
 	job.Limit, job.Asks = cmp.Or(job.Limit, x.job.Limit), cmp.Or(job.Asks, x.job.Asks)
-	x.ran = x.ran || job.State == api.JobRunning || job.State == api.JobCompleting
 	job.Seen = x.job.Seen
 	if at := asked.Round(0).UTC(); x.passive && at.After(job.Seen) || at.Sub(job.Seen) >= seenEvery || !reflect.DeepEqual(job, x.job) {
 		job.Seen = at

@@ -594,3 +594,19 @@ func TestLogFoundThenDenied(t *testing.T) {
 		}
 	})
 }
+
+// TestCancelledBeforeStart: a list that is older than the end of a queued job does not make it one that ran.
+func TestCancelledBeforeStart(t *testing.T) {
+	g := newScheduler(gridEngineName)
+	x := &Watch{id: "7", c: make(chan Report, 1), poll: &poll{host: &host{}}}
+	queued := api.Job{ID: "7", State: api.JobQueued}
+	x.update(g, queued)
+	x.poll.cancelled = map[string]time.Time{"7": time.Now()}
+	x.update(g, queued)
+	if x.job.State != api.JobCompleting {
+		t.Errorf("a job that was cancelled is %s", x.job.State)
+	}
+	if got := x.gone(g); got.State != api.JobNeverRan {
+		t.Errorf("it is %s: %s", got.State, got.Hint)
+	}
+}

@@ -51,7 +51,7 @@ func showDashboard(ctx context.Context, inv *invocation) error {
 		link, err = process.Open(ctx, desktop.Open)
 	}
 	switch {
-	case ctx.Err() != nil: // Ctrl-C
+	case ctx.Err() != nil && !inv.Bool("print"): // Ctrl-C
 		return nil
 	case errors.Is(err, desktop.ErrNoBrowser):
 		inv.Say("no browser found; open this address yourself, it works once:\n\n  %s\n", link.URL)

@@ -102,7 +102,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	enter := enterDemo(p)
 	if found, _ := exec.LookPath("tunctl"); found != self {
-		enter += "\n\n  alias tunctl=" + posixsh.Typed(self)
+		enter += "\n\n  alias tunctl=" + posixsh.Typed(posixsh.Typed(self))
 	}
 	d.term.Say("This is a practice cluster on your own machine. Paste this into another terminal:\n\n"+
 		"  %s\n\nThen look around there: tunctl status, tunctl status --watch, tunctl dashboard,\n"+

@@ -221,7 +221,7 @@ func (r *jobRun) interrupted(ctx context.Context) error {
 	defer stop()
 	if r.Interactive {
 		if yes, _ := r.Agrees(ctx, fmt.Sprintf("End job %s, too?", r.job.ID), false); yes {
-			job, err := r.client.Cancel(ctx, r.host, r.job.Ref())
+			job, err := r.client.Cancel(context.WithoutCancel(ctx), r.host, r.job.Ref())
 			if err != nil {
 				return err
 			}

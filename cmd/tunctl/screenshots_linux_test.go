@@ -55,7 +55,7 @@ func TestMovingPicture(t *testing.T) {
 	s := newSandboxQueued(t, 5*time.Second)
 	s.write(filepath.Join(s.cluster.Home(), "jupyter.sh"), strings.Replace(lab.JobScript(s.cluster.Dialect()), "\nPORT=", "\nsleep 5\nPORT=", 1))
 	must.Do(t, testprogram.Write(filepath.Join(s.cluster.Home(), "train"), []byte(training)))
-	for _, name := range []string{".bashrc", ".bash_profile"} { // that of this machine's system, and of root, is another one
+	for _, name := range []string{".bashrc", ".bash_profile", ".profile", ".zshrc"} { // that of this machine's system, of root, and of another shell is another one
 		s.write(filepath.Join(s.cluster.Home(), name), "PS1='alice@cn01:~$ '\n")
 	}
 	browser := filepath.Join(t.TempDir(), "browser")

@@ -10,6 +10,7 @@ import (
 	"tunctl/configs"
 	"tunctl/internal/api"
 	"tunctl/internal/client"
+	"tunctl/internal/lists"
 	"tunctl/internal/suggest"
 	"tunctl/internal/term"
 )
@@ -60,10 +61,7 @@ func scriptJob(ctx context.Context, inv *invocation, name string) (*configs.Job,
 	}
 	site, err := sites.Find(name)
 	if err != nil {
-		names := configuredSessions(cfg)
-		for _, s := range sites {
-			names = append(names, s.Name)
-		}
+		names := append(configuredSessions(cfg), lists.Map(sites, func(s configs.Site) string { return s.Name })...)
 		return nil, api.Errorf(api.CodeUsage, "no session and no site %q%s", name, suggest.DidYouMean(name, names)).
 			WithHint("`tunctl status` lists the sessions, `tunctl sites` the sites")
 	}

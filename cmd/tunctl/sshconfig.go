@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	_ "embed" // the included file
 	"errors"
@@ -119,8 +118,10 @@ func sshConfigRemove(_ context.Context, inv *invocation) error {
 func personalSSHConfig(p home.Paths) (file string, own bool, err error) {
 	dir, err := os.UserHomeDir()
 	usual := filepath.Join(dir, ".ssh", "config")
-	file = cmp.Or(sshConfigFile(readConfig(p)), usual)
-	return file, file == usual, err
+	if file = sshConfigFile(readConfig(p)); file != "" {
+		return file, file == usual, nil
+	}
+	return usual, true, err
 }
 
 func includedFile(p home.Paths) string { return filepath.Join(p.Gateway(), "ssh_config") }

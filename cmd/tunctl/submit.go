@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,10 +70,10 @@ func findScript(script string) (string, error) {
 	if err == nil {
 		_, err = os.Stat(whole)
 	}
-	if err != nil {
-		return "", usagef("no script %q on this machine", file)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = usagef("no script %q on this machine", file)
 	}
-	return localPrefix + whole, nil
+	return localPrefix + whole, err
 }
 
 func submit(ctx context.Context, inv *invocation) error {

@@ -153,6 +153,20 @@ func TestAssistant(t *testing.T) {
 		}
 		w.up() // the user may
 	})
+	t.Run("needs another yes once the user has taken the session down", func(t *testing.T) {
+		w := assistantWorld(t, "8")
+		w.up()
+		w.until("ready", ready)
+		p := w.newPerson(api.AnswersDesktop, "yes")
+		must(t, w.assistantUp()) // the job runs already, so that nothing of the node-hours is used
+		_, err := w.client.Down(t.Context(), api.DownRequest{Session: "jupyter", Cancel: true})
+		must(t, err)
+		must(t, w.assistantUp())
+		w.until("ready", ready)
+		if len(p.asked) != 2 {
+			t.Errorf("the person was asked %d times", len(p.asked))
+		}
+	})
 	t.Run("starts no job that is too large", func(t *testing.T) {
 		for want, options := range map[string]string{"does not say how long it runs": "", "asks for 200 node-hours": "#SBATCH --time=02:00:00 --array=1-100\n"} {
 			t.Run(want, func(t *testing.T) {

@@ -319,7 +319,7 @@ func (a *server) handleAssistantUp(ctx context.Context, req api.AssistantRequest
 		return api.UpResponse{}, err
 	}
 	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.Host(), fmt.Sprintf("%s asks to start session %s on %s. If it needs a new job, that may ask for %s node-hours: assistants may start %s a day.",
-		assistantName(req.Assistant), s.Name, api.HostLabel(s.Host()), submit.HoursText(left), submit.HoursText(limit)))
+		assistantName(req.Assistant), s.Name, api.HostLabel(s.Host()), submit.HoursText(left), submit.HoursText(limit)), downs)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -335,14 +335,14 @@ func (a *server) handleAssistantDown(ctx context.Context, req api.AssistantReque
 	}
 	now := s.Status()
 	if now.State == api.SessionDown && (!req.Cancel || !s.Saved().Submissions.AnyLive()) { // there is nothing to allow
-		return a.handleDown(ctx, api.DownRequest{Session: req.Session, Cancel: req.Cancel})
+		return api.DownResponse{Sessions: []api.Session{now}}, nil
 	}
 	what := ". Its job keeps running and is charged."
 	if req.Cancel {
 		what = " AND END ITS JOBS: " + cmp.Or(now.LiveText(), "none is known now") + ". What they have not saved is lost."
 	}
 	err = a.prompts.Approve(ctx, localapi.Client(ctx), s.Host(), fmt.Sprintf("%s asks to disconnect session %s on %s%s",
-		assistantName(req.Assistant), s.Name, api.HostLabel(s.Host()), what))
+		assistantName(req.Assistant), s.Name, api.HostLabel(s.Host()), what), s.Downs())
 	if err != nil {
 		return api.DownResponse{}, err
 	}

@@ -4,7 +4,6 @@ package plain
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"tunctl/internal/api"
-	"tunctl/internal/posixsh"
 	"tunctl/jobwatch/remote"
 	"tunctl/jobwatch/sched"
 )
@@ -201,7 +199,7 @@ func directivesError() error {
 }
 
 func (scheduler) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial) (sched.Start, error) {
-	res, err := sh.Login(ctx, "cd "+posixsh.QuotePath(cmp.Or(t.Workdir, "~"))+" && ("+t.PrintScript+") | "+hasDirectives)
+	res, err := sh.Login(ctx, "cd "+t.Workdir+" && ("+t.PrintScript+") | "+hasDirectives)
 	if err != nil {
 		return sched.Start{}, err
 	}

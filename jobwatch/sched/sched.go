@@ -248,7 +248,7 @@ type Trial struct {
 	// PrintScript is the sh text that prints the job script.
 	PrintScript string
 	Args        []string // of the submit command
-	Workdir     string   // a folder on the host; the home folder if empty
+	Workdir     string   // a folder on the host, as its shell reads it
 }
 
 // Start is what a scheduler says about when a job would start. All of it is an estimate.

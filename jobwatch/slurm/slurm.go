@@ -387,7 +387,7 @@ var (
 func (scheduler) TestStart(ctx context.Context, sh *remote.Shell, t sched.Trial) (sched.Start, error) {
 	res, err := sh.Login(ctx, prelude+strings.NewReplacer(
 		"@FILE@", sh.Folder()+"/"+submittedMark,
-		"@WORKDIR@", posixsh.QuotePath(cmp.Or(t.Workdir, "~")),
+		"@WORKDIR@", t.Workdir,
 		"@ARGS@", posixsh.Join(t.Args),
 		"@PRINT@", t.PrintScript,
 		"@MARK@", submittedMark,

@@ -18,7 +18,7 @@ func TestARequestIsAnsweredBeforeItsClientGivesUp(t *testing.T) {
 		request := func(text, want string) {
 			t.Helper()
 			began := time.Now()
-			err := p.Approve(t.Context(), "assistant", "narval", text)
+			err := p.Approve(t.Context(), "assistant", "narval", text, 0)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s: %v, want %q", text, err, want)
 			}

@@ -209,7 +209,8 @@ const (
 	// approvalKept is how long an answer waits for the request that it allows.
 	approvalKept = 5 * time.Minute
 	// approvalRepeat is how long a yes holds for the same request again: the client may have left
-	// as the answer came. The text of a start says how much is left, so one yes starts one job.
+	// as the answer came. The text of a start says how much is left, so one yes starts one job; and
+	// it holds no longer than until the session is taken down.
 	approvalRepeat = time.Minute
 	// approvalPause is how long nobody is asked again after a question without a yes.
 	approvalPause = time.Minute
@@ -224,6 +225,7 @@ type approvals struct {
 // question is one to the user. It outlives the request that caused it.
 type question struct {
 	client, text string
+	downs        int64 // of the session it is about
 	asked        time.Time
 	waiting      atomic.Int32  // requests that wait for the answer
 	answered     chan struct{} // closed once err is set
@@ -234,13 +236,13 @@ type question struct {
 
 // find returns the question of a request: a new one, which ask asks, or the one before if it
 // is the same. unheard is called for a yes that no request waits for.
-func (a *approvals) find(client, text string, now time.Time, ask func() error, unheard func()) (*question, error) {
+func (a *approvals) find(client, text string, downs int64, now time.Time, ask func() error, unheard func()) (*question, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q := a.last; q != nil {
 		open, wait := q.ended.IsZero(), q.ended.Add(approvalPause).Sub(now)
 		switch {
-		case q.client == client && q.text == text && (open || now.Before(q.kept)):
+		case q.client == client && q.text == text && q.downs == downs && (open || now.Before(q.kept)):
 			q.waiting.Add(1)
 			return q, nil
 		case open:
@@ -251,7 +253,7 @@ func (a *approvals) find(client, text string, now time.Time, ask func() error, u
 				WithHint("ask them in the conversation, and try again in %s at the earliest", api.DurationText(max(wait.Round(time.Second), time.Second)))
 		}
 	}
-	q := &question{client: client, text: text, asked: now, answered: make(chan struct{})}
+	q := &question{client: client, text: text, downs: downs, asked: now, answered: make(chan struct{})}
 	q.waiting.Add(1)
 	a.last = q
 	go func() {
@@ -298,11 +300,11 @@ var noYes = map[error]string{
 	errNotAnswered: "the person has just been asked, and did not answer",
 }
 
-// Approve asks a user about something that an assistant wants on a host. The client that asks for
-// it cannot answer. A request that is given up leaves the question: the next one like it gets
-// the answer.
-func (p *Prompts) Approve(ctx context.Context, client, host, text string) error {
-	q, err := p.approvals.find(client, text, time.Now(), func() error {
+// Approve asks a user about something that an assistant wants with a session on a host, which was taken
+// down so often. The client that asks for it cannot answer. A request that is given up leaves the
+// question: the next one like it gets the answer.
+func (p *Prompts) Approve(ctx context.Context, client, host, text string, downs int64) error {
+	q, err := p.approvals.find(client, text, downs, time.Now(), func() error {
 		return p.askApproval(context.WithoutCancel(ctx), api.Prompt{Host: host, Kind: api.PromptApproval, Text: text, Client: client})
 	}, func() {
 		p.hub.Publish(api.Event{Type: api.EventNotice, Notice: &api.Notice{Text: "the assistant no longer waits: it has your yes if it asks again within " + api.DurationText(approvalKept)}})

@@ -184,9 +184,7 @@ func (s *Session) findPage(name string) (main api.OpenResponse, other *probe.Pag
 	if ep != nil && ep.App != "" {
 		names = append(names, ep.App)
 	}
-	for _, p := range s.pages.others {
-		names = append(names, p.Name)
-	}
+	names = append(names, lists.Map(s.pages.others, func(p *probe.Page) string { return p.Name })...)
 	return main, nil, api.Errorf(api.CodeUsage, "the job of session %s announces no %q in its log", s.Name, name).
 		WithHint("available: %s; `tunctl forward %s PORT` forwards any port",
 			cmp.Or(strings.Join(suggest.NearestFirst(name, names), ", "), "none"), s.Name)

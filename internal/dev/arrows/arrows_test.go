@@ -79,7 +79,7 @@ var imports = map[string][]string{
 	"jobwatch/slurm":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"jobwatch/pbs":        {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
 	"jobwatch/gridengine": {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
-	"jobwatch/plain":      {"internal/api", "internal/posixsh", "jobwatch/remote", "jobwatch/sched"},
+	"jobwatch/plain":      {"internal/api", "jobwatch/remote", "jobwatch/sched"},
 	"jobwatch/sched":      {"internal/api", "internal/lists", "internal/posixsh", "jobwatch/remote"},
 	"jobwatch/joblog":     {"internal/api", "internal/ctxtime", "internal/latest", "internal/posixsh", "jobwatch/detect", "jobwatch/remote"},
 	"jobwatch/remote":     {"internal/api", "internal/posixsh"},
