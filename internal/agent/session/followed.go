@@ -215,11 +215,11 @@ func (s *Session) RunningNodes() (*jobnode.Run, error) {
 // AwaitNodes are the RunningNodes of a session, once a job that is known to run is followed again, as after a restart of the
 // agent.
 func AwaitNodes(ctx context.Context, s *Session) (*jobnode.Run, error) {
-	events := s.parts.Hub.Subscribe("", api.AnswersNone)
-	defer s.parts.Hub.Unsubscribe(events)
 	settled := func() bool { _, err := s.RunningNodes(); return err == nil || !Rejoins(s) }
 	for ctx.Err() == nil && !settled() {
+		events := s.parts.Hub.Subscribe("", api.AnswersNone) // a new one: the hub drops those that are slow
 		events.Await(ctx, settled)
+		s.parts.Hub.Unsubscribe(events)
 	}
 	return s.RunningNodes()
 }
