@@ -41,7 +41,7 @@ func TestStartTime(t *testing.T) {
 	for name, s := range map[string]Submission{
 		"a script here":  {Content: []byte("#!/bin/sh\r\necho it is mine\r\n"), Base: "nb.sh", Args: []string{"--comment=a b"}},
 		"a script there": {Script: "~/nb.sh", Args: []string{"--comment=a b"}},
-		"a folder here": {Script: "~/nb.sh", Workdir: here + "/work", Args: []string{"--comment=a b"}},
+		"a folder here":  {Script: "~/nb.sh", Workdir: here + "/work", Args: []string{"--comment=a b"}},
 	} {
 		start, err := slurmWatcher(m).TestStart(t.Context(), s)
 		if err != nil || !start.At.Equal(want) || start.Submitted != "" {
