@@ -23,7 +23,7 @@ def connect(name):
     relay = socket.socket(socket.AF_UNIX)
     try:
         relay.connect("\0" + name)
-    except OSError:
+    except ConnectionRefusedError:  # nothing else says that it is gone for good
         return None
     return relay if peer(relay) == os.getuid() else None  # it may have ended, and the name be another user's
 
