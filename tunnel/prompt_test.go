@@ -151,6 +151,16 @@ func TestPrompt(t *testing.T) {
 			}))
 		}
 	})
+	t.Run("is asked again of who came after it was given up", simulated(func(t *testing.T) {
+		h := newBench(t, sshtest.NewServer(t), nil).Host("login") // nothing serves it: the test tries
+		h.UpFor("one")
+		try := h.beginTry(func() {})
+		h.UpFor("two")
+		h.finishTry(try, nil, needsUser(h.name, "no password was entered", nil))
+		if st := h.Status(); st.State == api.HostNeedsLogin {
+			t.Errorf("the second one is told what the first one did: %+v", st)
+		}
+	}))
 	t.Run("that is not answered says which", simulated(func(t *testing.T) {
 		b, c := withClients(t)
 		h := b.Host("outer")

@@ -164,8 +164,10 @@ func (h *Host) finishTry(t *attempt, c *conn, err error) (used bool) {
 	switch {
 	case err != nil && (!back || !t.loginAt.IsZero()):
 		why := asError(err)
+		class := t.classOf(why)
+		attended := t.ask.attended && (class != failure.NeedsUser || t.ask.client == f.client) // who came since was not asked
 		h.failedLocked(retry.FailedTry{
-			Class: t.classOf(why), Why: why, Began: t.began, Attended: t.ask.attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
+			Class: class, Why: why, Began: t.began, Attended: attended, Login: !t.loginAt.IsZero(), Unanswered: t.unanswered,
 		})
 	case err != nil || back && f.live != c:
 	default:

@@ -203,7 +203,7 @@ var sizes = map[string]size{
 	"jobwatch/sched":           {6, 889},
 	"jobwatch/slurm":           {6, 1278},
 	"tray":                     {15, 1889},
-	"tunnel":                   {16, 4598},
+	"tunnel":                   {16, 4600},
 	"tunnel/channels":          {1, 168},
 	"tunnel/failure":           {2, 177},
 	"tunnel/forward":           {12, 2137},
