@@ -17,6 +17,7 @@ import (
 	"tunctl/internal/api"
 	"tunctl/internal/dev/jobtest"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/jobwatch/remote"
 )
 
@@ -236,7 +237,7 @@ func TestADiscoveryIsTheSameInEveryShell(t *testing.T) {
 		if err := os.Symlink(m.Home, home); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+discoverScript("MARK", slurmName, 20*time.Second, true))...)
+		cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", m.PathLine()+discoverScript("MARK", slurmName, wait.Limit, true))...)
 		cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
 		out, err := cmd.Output()
 		look := readDiscovery("MARK", string(out))
@@ -257,7 +258,7 @@ func TestADiscoveryEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
 			m := jobtest.NewMachine(t)
 			furnishHome(t, m)
 			m.Program(t, "scontrol", "echo $$ >>\"$HOME/pids\"\nsleep 1000 &\necho $! >>\"$HOME/pids\"\nwait")
-			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+discoverScript("MARK", slurmName, 2*time.Second, true))
+			cmd := exec.CommandContext(t.Context(), shell, "-c", m.PathLine()+discoverScript("MARK", slurmName, 6*time.Second, true))
 			cmd.Env = []string{"HOME=" + m.Home, "PATH=/usr/bin:/bin"}
 			out, err := cmd.Output()
 			if look := readDiscovery("MARK", string(out)); err != nil || len(look.Problems) == 0 {
@@ -266,9 +267,10 @@ func TestADiscoveryEndsWhatHangsAndLeavesNothingRunning(t *testing.T) {
 			pids := strings.Fields(m.Read(t, "pids"))
 			for _, text := range pids {
 				pid, err := strconv.Atoi(text)
-				if err != nil || syscall.Kill(pid, 0) == nil && !isZombie(text) {
-					t.Errorf("process %s is still there (%v)", text, err)
+				if err != nil {
+					t.Fatal(err)
 				}
+				wait.Until(t, "process "+text+" is killed", func() bool { return syscall.Kill(pid, 0) != nil || isZombie(text) })
 			}
 			if len(pids) < 2 {
 				t.Errorf("only processes %v were started", pids)
@@ -292,7 +294,7 @@ func TestADiscoveryPrintsLessThanAMegabyte(t *testing.T) {
 		m.Program(t, name, "yes '"+strings.Repeat("x", 1000)+"'")
 	}
 	m.Write(t, ".profile", m.PathLine()+"module() { yes jupyter; }\n")
-	res, err := remote.On(m).Login(t.Context(), discoverScript("MARK", slurmName, 25*time.Second, true))
+	res, err := remote.On(m).Login(t.Context(), discoverScript("MARK", slurmName, wait.Limit, true))
 	if err != nil || len(res.Stdout) > 1e6 || len(res.Stdout) < 1e5 || strings.Contains(string(res.Stdout), "MARK late") {
 		t.Errorf("%d bytes, %v", len(res.Stdout), err)
 	}

@@ -66,11 +66,10 @@ func TestPlainProcessCancelled(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
-		if data, err := joblog.Tail(t.Context(), m, "~/.tunctl/t/tunctl.log", 1); err == nil && string(data) == "up\n" {
-			break
-		}
-	}
+	wait.Until(t, "it is up", func() bool {
+		data, err := joblog.Tail(t.Context(), m, "~/.tunctl/t/tunctl.log", 1)
+		return err == nil && string(data) == "up\n"
+	})
 	if err := w.Cancel(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"tunctl/internal/cmdline"
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 )
 
@@ -40,6 +41,7 @@ func newShellUser(t *testing.T) *shellUser {
 		t.Fatal(err)
 	}
 	u.job = strings.TrimSpace(u.run("submit", "practice", "~/train.sh"))
+	wait.Until(t, "the job runs", func() bool { return c.Jobs()[0].State == "RUNNING" })
 	u.run("jobs", "practice") // the agent remembers the scheduler's last answer
 	return u
 }

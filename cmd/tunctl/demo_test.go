@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"testing"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/posixsh"
 )
 
@@ -96,13 +96,7 @@ func TestDemoCompletion(t *testing.T) {
 func TestDemoForwardToNothing(t *testing.T) {
 	t.Parallel()
 	runDemo(t, t.TempDir(), syscall.SIGTERM, func(said string) {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = free.Close()
-		_, port, _ := net.SplitHostPort(free.Addr().String())
+		port := strconv.Itoa(testport.Free(t))
 		address := strings.TrimSpace(string(paste(t, inDemo(said, "forward jupyter "+port))))
 		if res, err := (&http.Client{Timeout: patience}).Get("http://" + address); err == nil {
 			_ = res.Body.Close()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/dev/wait"
 	"tunctl/internal/lab"
 )
 
@@ -421,7 +422,8 @@ PATH=${PATH#*:} exec sbatch "$@"
 	k = s.talk("up", "--dry-run")
 	k.Expect("not asked: a test on practice has submitted a job before")
 	k.WantEnd(0)
-	if jobs := c.Jobs(); len(jobs) != 1 || !jobs[0].Over() {
+	wait.Until(t, "the end of the job", func() bool { return c.Jobs()[0].Over() })
+	if jobs := c.Jobs(); len(jobs) != 1 {
 		t.Errorf("jobs %+v", jobs)
 	}
 }

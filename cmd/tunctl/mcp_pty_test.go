@@ -24,7 +24,7 @@ func TestMCPApproval(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	assistant, err := sdk.NewClient(&sdk.Implementation{Name: "clippy", Version: "1"}, nil).Connect(ctx, &sdk.CommandTransport{Command: s.command("mcp")}, nil)
+	assistant, err := sdk.NewClient(&sdk.Implementation{Name: "clippy", Version: "1"}, nil).Connect(ctx, &sdk.CommandTransport{Command: s.command("mcp"), TerminateDuration: patience}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

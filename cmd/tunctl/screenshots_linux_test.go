@@ -88,6 +88,8 @@ func TestMovingPicture(t *testing.T) {
 	k.Type("tunctl ssh jupyter\n")
 	scene("~$", "", second)
 	k.Type("./train\n")
+	k.Expect("epoch 3: loss 0.30")
+	k.Expect("\n") // which may come later
 	scene("epoch 3: loss", "", 2*second)
 	must.Do(t, s.cluster.Refuse(true))
 	s.cluster.DropAll()
@@ -98,6 +100,10 @@ func TestMovingPicture(t *testing.T) {
 		return err == nil
 	})
 	must.Do(t, s.cluster.Refuse(false))
+	k.AwaitScreen("has no prompt after the training", func(screen string) bool { // which may come later
+		_, after, _ := strings.Cut(screen, "saved model.pt\n")
+		return strings.Contains(after, "~$")
+	})
 	scene("saved model.pt", "", 7*second)
 	path, got := filepath.Join(repository, "docs", "images", "tunctl.svg"), film.SVG("A terminal: tunctl up jupyter waits in the queue and opens the page of a notebook. "+
 		"A program in the job goes on while the laptop sleeps, and its output continues afterwards.")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tunctl/internal/dev/ptytest"
+	"tunctl/internal/dev/wait"
 )
 
 func TestWatchTerminated(t *testing.T) {
@@ -206,9 +207,7 @@ func TestWatchKeys(t *testing.T) {
 	}
 	k.Type("cy")
 	k.ExpectScreen("job 1001 was cancelled")
-	if left := s.live(); len(left) != 0 {
-		t.Errorf("still there: %v", left)
-	}
+	wait.Until(t, "the job has ended", func() bool { return len(s.live()) == 0 })
 	k.Type("?")
 	k.ExpectScreen("show only what contains a text")
 	k.Type("q")

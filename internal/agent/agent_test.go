@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,12 @@ func (w *world) until(what string, want func(api.Session) bool) api.Session {
 	seen := w.watch(func(e api.Event) bool {
 		switch {
 		case e.Status != nil:
+			if i := slices.IndexFunc(e.Status.Sessions, want); i >= 0 { // of any session, as of an event
+				last = e.Status.Sessions[i]
+				return true
+			}
 			last, _ = e.Status.Session("jupyter")
+			return false
 		case e.Session != nil:
 			last = *e.Session
 		}

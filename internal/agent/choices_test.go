@@ -227,7 +227,9 @@ func TestSecondSession(t *testing.T) {
 		up := func() string {
 			t.Helper()
 			must(t, w.upWith(api.UpRequest{Session: "jupyter", As: name}))
-			return w.until("with its job", func(s api.Session) bool { return s.Name == name && s.Job != nil }).Job.ID
+			return w.until("with its job", func(s api.Session) bool {
+				return s.Name == name && (s.State == api.SessionQueued || s.State == api.SessionStarting) // found, and not just remembered
+			}).Job.ID
 		}
 		first := up()
 		_, err := w.client.Down(t.Context(), api.DownRequest{Session: name})

@@ -86,18 +86,19 @@ func (w *world) token() string {
 	return u.Query().Get("token")
 }
 
-// requestPage requests the page of a server that is gone, whatever it answers: a channel
-// that was opened ahead may end first.
+// requestPage requests the page of a server that is gone until that is noticed, whatever it
+// answers: a channel that was opened ahead may end first.
 func (w *world) requestPage() {
 	w.t.Helper()
 	page, err := w.client.Page(w.t.Context(), "jupyter")
 	must(w.t, err)
 	browser := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	for range 3 {
+	wait.Until(w.t, "the server is missed", func() bool {
 		if res, err := browser.Get(page.URL); err == nil {
 			_ = res.Body.Close()
 		}
-	}
+		return !ready(w.session())
+	})
 }
 
 func TestServer(t *testing.T) {

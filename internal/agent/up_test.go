@@ -26,8 +26,10 @@ func TestUpToPage(t *testing.T) {
 				w.restart(config+"job = \"practice\"\n", oneAnswer)
 				w.bringUp()
 				w.until("queued", func(s api.Session) bool { return s.State == api.SessionQueued })
-				starts <- struct{}{}
-				w.until("starting", func(s api.Session) bool { return s.State == api.SessionStarting })
+				w.after(func() error {
+					starts <- struct{}{}
+					return nil
+				}, func(e api.Event) bool { return e.Session != nil && e.Session.State == api.SessionStarting })
 				if s := w.until("ready", ready); s.Job.State != api.JobRunning || s.Job.Node != "" {
 					t.Errorf("the job is %+v", s.Job)
 				}
@@ -74,6 +76,7 @@ func TestUpToPage(t *testing.T) {
 		}
 		reconnect(func() {
 			must(t, w.cluster.KillJob(before.Job.ID))
+			must(t, w.cluster.Await(t.Context(), before.Job.ID)) // one that is about to end is not told of as over
 		})
 		s := w.until("ended", ended)
 		if !strings.HasPrefix(s.Cause, "job "+before.Job.ID+" ") || strings.Contains(s.Cause, "no longer exists") || !strings.Contains(s.Hint, "`tunctl up jupyter` starts a new one") {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tunctl/internal/dev/must"
+	"tunctl/internal/dev/wait"
 )
 
 func TestCopy(t *testing.T) {
@@ -42,8 +43,13 @@ func TestTerminal(t *testing.T) {
 		t.Error(err)
 	}
 	self, _ := os.Executable()
-	if shown, err := os.ReadFile(filepath.Join(dir, "xterm.shown")); err != nil || !strings.HasSuffix(string(shown), self+" login narval\n") {
-		t.Errorf("the window runs %q: %v", shown, err)
+	var shown []byte
+	wait.Until(t, "xterm ran", func() bool { // Terminal need not wait for its end
+		shown, _ = os.ReadFile(filepath.Join(dir, "xterm.shown"))
+		return len(shown) > 0
+	})
+	if !strings.HasSuffix(string(shown), self+" login narval\n") {
+		t.Errorf("the window runs %q", shown)
 	}
 }
 

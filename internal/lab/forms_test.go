@@ -279,13 +279,13 @@ func TestFieldsAsked(t *testing.T) {
 func TestStepOutlivesSrun(t *testing.T) {
 	c := practice(t, Options{})
 	client := dial(t, c)
-	run(t, client, "sbatch --wrap 'sleep 600'", "")
-	wait.Until(t, "the job", func() bool { return c.Jobs()[0].State == stateRunning })
+	run(t, client, "sbatch --wrap 'touch started; sleep 600'", "")
+	wait.Until(t, "the job", func() bool { return exists(filepath.Join(c.Home(), "started")) })
 	a := run(t, client, `mkfifo go said
 		srun --jobid=1001 sh -c 'echo started >said; read -r word <go; echo $word >said' >/dev/null &
 		read -r started <said
 		kill -9 $!
-		timeout 20 sh -c 'echo lives >go; cat said'`, "")
+		timeout 120 sh -c 'echo lives >go; cat said'`, "")
 	if a.stdout != "lives\n" {
 		t.Errorf("the step: %+v", a)
 	}

@@ -391,13 +391,13 @@ func TestTheUseOfAJobIsMeasuredOnceAMinute(t *testing.T) {
 		} else {
 			known.Add(1)
 		}
-		_ = json.NewEncoder(w).Encode(api.Usage{Session: "jupyter", Time: time.Now(), CPUPercent: &percent, CPUs: 4, Memory: 1_234_567_890, MemoryLimit: 16e9})
+		_ = json.NewEncoder(w).Encode(api.Usage{Session: "jupyter", Time: time.Now().Add(-10 * time.Minute), CPUPercent: &percent, CPUs: 4, Memory: 1_234_567_890, MemoryLimit: 16e9})
 	})
 	var calls sync.WaitGroup
 	for range 50 {
 		calls.Go(func() {
 			use, err := s.usage(t.Context(), sessionInput{Session: "jupyter"})
-			if text := fmt.Sprint(use); err != nil || text != "map[jupyter:[12 % of 4 CPUs, memory 1.2 GB of 16 GB measured 0 s ago]]" {
+			if text := fmt.Sprint(use); err != nil || text != "map[jupyter:[12 % of 4 CPUs, memory 1.2 GB of 16 GB measured 10 min ago]]" {
 				t.Error(text, err)
 			}
 		})
@@ -458,7 +458,7 @@ func TestStartingAndStoppingAskThePersonEachTime(t *testing.T) {
 				ready = nil
 			case e.Type == api.EventPrompt:
 				asked <- e.Prompt.Text
-				if err := d.client.Answer(ctx, e.Prompt.ID, api.Answer{Text: "yes"}); err != nil {
+				if err := d.client.Answer(ctx, e.Prompt.ID, api.Answer{Text: "yes"}); err != nil && ctx.Err() == nil { // the test may end before the response
 					t.Error(err)
 				}
 			}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestHostChannelBeingOpened(t *testing.T) {
@@ -50,6 +52,22 @@ func TestHostChannelBeingOpened(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestCopyOpensChannelsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, large, begun := newServer(t), filepath.Join(t.TempDir(), "large"), time.Now()
+		file(t, large, 8*chunkSize)
+		h := NewHost(func(ctx context.Context, again, spare bool) (io.ReadWriteCloser, error) {
+			time.Sleep(time.Second)
+			return s.dial(ctx, again, spare)
+		})
+		err := Copy(t.Context(), Options{From: Local(), Sources: []string{large}, To: h, Target: "large", Progress: new(Progress)})
+		_ = h.Close()
+		if took := time.Since(begun); err != nil || took > 2*time.Second { // the first one, and then all the others
+			t.Errorf("it took %v; %v", took, err)
+		}
+	})
 }
 
 func TestList(t *testing.T) {

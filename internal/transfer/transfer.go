@@ -71,11 +71,11 @@ func Copy(ctx context.Context, o Options) error {
 	}
 	// A large file needs every lane: open them while the first one lists.
 	c.openLanes = slices.ContainsFunc(jobs, func(j job) bool { return j.info.Mode().IsRegular() && j.info.Size() > smallFile })
-	if c.openLanes { // listing a folder costs more than a small file
-		c.findParts(ctx, dir, jobs)
-	}
 	for i := range chunkWorkers {
 		workers.Go(func() { c.copyChunks(ctx, i%lanes) })
+	}
+	if c.openLanes { // listing a folder costs more than a small file
+		c.findParts(ctx, dir, jobs)
 	}
 	c.Progress.listing.Add(1)
 	for _, j := range jobs {
@@ -144,8 +144,8 @@ func (c *copier) failure() error {
 	return errors.Join(c.failed...)
 }
 
-// nextLane spreads small files over the channels.
-func (c *copier) nextLane() int { return int(c.lane.Add(1)) % lanes }
+// nextLane spreads small files over the channels, from the first one on, which is open.
+func (c *copier) nextLane() int { return int(c.lane.Add(1)-1) % lanes }
 
 // with calls f with both ends of a copy, and calls it again with new connections when
 // one was lost.

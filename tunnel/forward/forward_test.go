@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/dev/wait"
 )
 
@@ -110,12 +112,7 @@ func echo(c net.Conn) { _, _ = io.Copy(c, c) }
 // closedPort is a loopback address where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(l)
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testport.Free(t)))
 }
 
 func TestAClientThatFinishedSendingStillGetsItsAnswer(t *testing.T) {

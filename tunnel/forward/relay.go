@@ -213,29 +213,30 @@ func relay(ctx context.Context, local, remote *relayConn, bufs *buffers, count *
 
 	var up sync.WaitGroup
 	up.Go(func() { relayOneWay(remote, local, bufs, count.sent) })
-	relayOneWay(local, remote, bufs, count.received)
-	unanswered = local.writeClosed.Load() && !local.written && remote.answered.Load() && !remote.writeClosed.Load()
+	unanswered = relayOneWay(local, remote, bufs, count.received) && !local.written && remote.answered.Load()
 	up.Wait()
 	_ = local.Close()
 	_ = remote.Close()
 	return unanswered
 }
 
-// relayOneWay copies one direction to its end and passes that end on.
-func relayOneWay(dst, src *relayConn, bufs *buffers, count func(int)) {
+// relayOneWay copies one direction to its end and passes that end on. It reports whether src ended before it was told of
+// an end of dst.
+func relayOneWay(dst, src *relayConn, bufs *buffers, count func(int)) (first bool) {
 	readErr, writeErr := copyBytes(dst, src, bufs, count)
 	switch {
 	case writeErr != nil:
 		// Nobody reads these bytes any more. What comes the other way is delivered
 		// first; the sender notices as it would directly, by a reset once its bytes
 		// stay unread.
-		return
 	case readErr == io.EOF && !src.wasReset(): //nolint:errorlint // a wrapped one is a failure
+		first = !src.writeClosed.Load() // before dst, which may answer with its own end, hears of it
 		dst.closeWrite()
 	default:
 		reset(dst.Conn)
 		reset(src.Conn)
 	}
+	return first
 }
 
 // copyBytes copies until either side fails. Exactly one of its errors is set; an

@@ -429,6 +429,7 @@ func TestPageThatComesBack(t *testing.T) {
 		expect(t, lines(t, page, "line 4"), 0, 5)
 		a.closePages()
 		s.print(t, c, "cell1", 5, 10)
+		a.serving.Wait() // until it is noted what the page has
 		page = a.must("s1")
 		expect(t, lines(t, page, "line 9"), 5, 10)
 		a = a.successor()

@@ -327,7 +327,7 @@ func TestARelayThatWasLeftIsEndedLater(t *testing.T) {
 	c := newCutJob(t, "", func(o *Options) { o.Records = records })
 	pid := c.steps()[0]
 	c.login.Down()
-	eventually(t, func() bool { return c.login.Status().State == api.HostDown })
+	eventually(t, func() bool { return c.login.Status().State == api.HostDown && c.host.Connections() == 0 }) // it is down before its connection has ended
 	c.Close()
 	if !records.left || isGone(pid) {
 		t.Fatalf("left %v, gone %v", records.left, isGone(pid))
@@ -402,6 +402,7 @@ func TestARelayThatNobodyUsesIsNotResumed(t *testing.T) {
 	c := newCutJob(t, "", nil)
 	_ = c.shell.CloseWrite()
 	_, _ = io.ReadAll(c.shell)
+	<-c.shell.status // with the end of its channel, which is acknowledged
 	_ = c.shell.Close()
 	if _, err := c.DialInside(t.Context(), "tcp", "127.0.0.1:1", nil); err == nil { // by its answer the relay knows that the shell's end has arrived
 		t.Error("somebody listens on port 1")

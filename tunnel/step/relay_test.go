@@ -25,7 +25,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tunctl/internal/api"
+	"tunctl/internal/dev/testport"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 )
 
 func TestTheRelayIsPythonThreePointSix(t *testing.T) {
@@ -156,12 +158,7 @@ func TestWhatBelongsToTheServersProcessStaysThere(t *testing.T) {
 }
 
 func TestAServerThatStartsLaterGivesItsEnvironment(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	port := testport.Free(t)
 	c := newConn(t, Options{Port: port})
 	if c.Info().Environ != "step" {
 		t.Error(c.Info())
@@ -374,14 +371,9 @@ func TestANameIsLookedUpOnTheNode(t *testing.T) {
 }
 
 func TestRefusalsAreTheSystemsOwnWords(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().(*net.TCPAddr)
-	_ = l.Close()
+	port := testport.Free(t)
 	c := newConn(t, Options{})
-	if _, err := c.Dial(t.Context(), "tcp", address.String(), nil); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "Connection refused") {
+	if _, err := c.Dial(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "Connection refused") {
 		t.Error(err)
 	}
 	if _, err := c.Dial(t.Context(), "unix", "/nowhere/s", nil); !errors.Is(err, api.ErrRefused) || !strings.Contains(err.Error(), "No such file") {
@@ -392,7 +384,7 @@ func TestRefusalsAreTheSystemsOwnWords(t *testing.T) {
 		Port       uint32
 		Origin     string
 		OriginPort uint32
-	}{"127.0.0.1", uint32(address.Port), "", 0})
+	}{"127.0.0.1", uint32(port), "", 0})
 	for kind, want := range map[string]ssh.RejectionReason{
 		"direct-tcpip": ssh.ConnectionFailed, "direct-streamlocal@openssh.com": ssh.ConnectionFailed, "x11": ssh.UnknownChannelType,
 	} {
@@ -493,6 +485,10 @@ func TestAClosedChannelEndsItsProgramAndLeavesServersAlone(t *testing.T) {
 	// terminal, and the shell waits for more.
 	p := run(t, c, idle+" >/dev/null 2>&1 </dev/null & echo $!; cat; true")
 	server := started(t, p)
+	wait.Until(t, "the server has let go of the channel", func() bool {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", server))
+		return string(comm) == "tail\n"
+	})
 	q := newSession(t, c)
 	q.must(t, "pty-req", ptyRequest{Term: "xterm", Modes: "\x35\x00\x00\x00\x00\x00"})
 	q.must(t, "exec", text{"echo $$; " + idle + "; true"})

@@ -350,7 +350,7 @@ func (c *Conn) handle(f frame) error {
 	defer c.mu.Unlock()
 	ch := c.channels[f.channel]
 	// Without channels the relay waits only for a client that has not got all.
-	if c.stream.received-c.stream.told >= ackEvery || f.kind == kindClose && ch != nil {
+	if c.stream.received-c.stream.told >= ackEvery || f.kind == kindClose {
 		c.acknowledgeLocked()
 	}
 	if f.channel == 0 {

@@ -77,12 +77,12 @@ func TestAJobHasTheChoicesAndWhatTheConfigHasForTheRest(t *testing.T) {
 
 func TestAPermissionEndsWithTheLastCommandThatGaveIt(t *testing.T) {
 	var p Permit
-	p.Grant("one", 1e9)
+	p.Grant("one", 600e9)
 	p.Grant(Assistant, 3600e9)
-	if now := p.given; !p.Live(now) || !p.ByPerson(now) || p.ByPerson(now.Add(2e9)) {
+	if now := p.given; !p.Live(now) || !p.ByPerson(now) || p.ByPerson(now.Add(601e9)) {
 		t.Error("an assistant's permission is a person's, or a person's is none")
 	}
-	if !p.Revoke(Assistant) || p.Revoke("nobody") || p.Live(p.given.Add(2e9)) || p.IsZero() {
+	if !p.Revoke(Assistant) || p.Revoke("nobody") || p.Live(p.given.Add(601e9)) || p.IsZero() {
 		t.Errorf("%+v", p)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/words"
 )
@@ -239,13 +239,7 @@ const codeHost = "lab-otp"
 // connection, and is started again when it has ended.
 func (c *cutter) startPlain() {
 	c.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	local := l.Addr().String()
-	_ = l.Close()
-	at := c.status().Endpoint
+	local, at := freeAddress(c.t), c.status().Endpoint
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	var pid atomic.Int32
@@ -370,9 +364,7 @@ func TestWhatRunsInsideAJobContinuesAtAnotherAddress(t *testing.T) {
 		c.lab.Cut("wifi")
 		shells.typeAway()
 		pause(c.t, off)
-		if h := c.status().Held; h == nil || h.IsOver() || h.Streams < 4 { // the cell's is one
-			t.Errorf("without a connection: held %+v", h)
-		}
+		c.untilHeld("without a connection four streams wait", func(h api.Held) bool { return !h.IsOver() && h.Streams >= 4 }) // the cell's is one
 		c.lab.Restore("wifi")
 		c.lab.Roam()
 	}})
@@ -383,6 +375,7 @@ func TestWhatRunsInsideAJobContinuesAtAnotherAddress(t *testing.T) {
 			t.Errorf("%s: %+v", way, r)
 		}
 	}
+	c.untilHeld("the end of the cut is noted", api.Held.IsOver)
 	if h := c.status().Held; h == nil || !strings.Contains(words.HeldOver(*h), "; nothing was lost; 1 program waited ") {
 		t.Errorf("afterwards: held %+v", h)
 	}

@@ -19,6 +19,7 @@ import (
 	"tunctl/internal/dev/ptytest"
 	"tunctl/internal/dev/real"
 	"tunctl/internal/dev/testprogram"
+	"tunctl/internal/dev/wait"
 )
 
 // view is a dashboard in a headless browser, served by the built program.
@@ -434,10 +435,10 @@ func TestALoginOnTheDashboardIsAskedInATerminalWindow(t *testing.T) {
 	v.picture("dashboard-login.png")
 	v.click("Log in to lab-pass")
 	v.shows("#toast .result", "terminal window")
-	window, err := os.ReadFile(filepath.Join(v.dir, "windows"))
-	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(window)), "login lab-pass") {
-		t.Fatalf("the window runs %q, %v", window, err)
-	}
+	wait.Until(t, "the window runs the login", func() bool { // it is not waited for
+		window, _ := os.ReadFile(filepath.Join(v.dir, "windows"))
+		return strings.HasSuffix(strings.TrimSpace(string(window)), "login lab-pass")
+	})
 	k := ptytest.Start(t, l.commandIn(v.ctx, "login", "lab-pass")) // as the window does
 	k.Expect("lab-pass")
 	k.AnswerHidden(real.Password)

@@ -179,6 +179,13 @@ func (l *laptop) until(what string, want func(api.Session) bool) (api.Session, [
 	return last, states
 }
 
+// untilHeld waits until what the last lost connection meant for the job's programs is as wanted. It is noted a moment after
+// they go on.
+func (l *laptop) untilHeld(what string, want func(api.Held) bool) {
+	l.t.Helper()
+	wait.Until(l.t, what, func() bool { h := l.status().Held; return h != nil && want(*h) })
+}
+
 func (l *laptop) agentPID() int {
 	l.t.Helper()
 	st, err := l.client.Status(l.t.Context())

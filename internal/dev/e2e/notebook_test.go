@@ -16,6 +16,7 @@ import (
 
 	"tunctl/internal/api"
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/wait"
 )
 
 const notebookConfig = `
@@ -208,13 +209,13 @@ func (l *laptop) nothingLeft(was api.Session) {
 		{job.Node, "a notebook's process", []string{"sh", "-c", fmt.Sprintf("ps -eo pid,etime,args | grep [j]upyter.*%d || true", port)}},
 		{job.Node, "a notebook's socket", []string{"sh", "-c", fmt.Sprintf("ss -Htn '( sport = :%d )'", port)}},
 	} {
-		out, err := l.lab.Exec(check.node, check.argv...)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		if strings.TrimSpace(out) != "" {
-			l.t.Errorf("left on %s, %s:\n%s", check.node, check.what, out)
-		}
+		wait.Until(l.t, "nothing is left on "+check.node+" of "+check.what, func() bool { // the other end may close later
+			out, err := l.lab.Exec(check.node, check.argv...)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			return strings.TrimSpace(out) == ""
+		})
 	}
 	if res, err := http.Get("http://" + was.Local); err == nil { // for a tab that is open
 		_ = res.Body.Close()

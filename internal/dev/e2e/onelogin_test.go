@@ -192,17 +192,7 @@ func (g *guest) forwards(host string) {
 	t := g.t
 	t.Helper()
 	target := net.JoinHostPort(g.lab.NodeAddr("login1"), "22")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	local, dynamic := l.Addr().String(), d.Addr().String()
-	_ = l.Close()
-	_ = d.Close()
+	local, dynamic := freeAddress(t), freeAddress(t)
 	cmd := g.program("ssh", "-F", g.sshConfig, "-o", "ExitOnForwardFailure=yes", "-L", local+":"+target, "-D", dynamic, host, "echo ready; cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {

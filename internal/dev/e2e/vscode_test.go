@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"tunctl/internal/dev/real"
+	"tunctl/internal/dev/testport"
 )
 
 // remoteScript does what the script of VS Code's Remote-SSH does: it starts the editor's
@@ -297,15 +299,10 @@ func TestAnEditorThatIsKilledLeavesOnlyItsServerAndOnlyInTheJob(t *testing.T) {
 	g.leaves("login1")
 }
 
-// freeAddress is an address of loopback that nobody listens at.
+// freeAddress is an address of loopback that nobody listens at, and that nobody else is given.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testport.Free(t)))
 }
 
 // comesBack checks that what is sent comes back.

@@ -59,7 +59,9 @@ func bench(ctx context.Context, program, only string, size int64, files int) err
 		{"large, loopback", true, func(ctx context.Context) ([]table.Row, error) {
 			return g.large(ctx, fast, "loopback", size, 1.0, 0.9)
 		}},
-		{"large, 100 ms", true, func(ctx context.Context) ([]table.Row, error) { return g.large(ctx, slow, "100 ms", size, 3, 3) }},
+		// A copy up takes 19 round trips besides its data, almost as long as these: it looks for what another copy left,
+		// and gives the file its name, mode and time when all has arrived. Its data move 4.5 times as fast as scp's.
+		{"large, 100 ms", true, func(ctx context.Context) ([]table.Row, error) { return g.large(ctx, slow, "100 ms", size, 2.6, 3) }},
 		{"large, narrow", false, func(ctx context.Context) ([]table.Row, error) {
 			return g.large(ctx, narrow, "100 Mbit/s, 20 ms", min(size, 50), 0.9, 0.9)
 		}},
